@@ -1,0 +1,35 @@
+# Two commands for a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: demo test lint bench clean
+
+demo: $(STAMP)
+	@mkdir -p out
+	@$(BIN)/prefixledger demo -o out/demo.html --workspace out/demo-workspace --force
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: $(STAMP)
+	$(BIN)/ruff check pipeline tests benchmarks sample_traces
+	$(BIN)/ruff format --check pipeline tests benchmarks sample_traces
+	$(BIN)/mypy
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/run.py
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "needs Python 3.11 or later with venv; name one: make PYTHON=python3.12" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	@# Dependency groups need pip 25.1; the one that comes with Python 3.11 is older.
+	$(PIP) install --upgrade -c constraints.txt pip
+	$(PIP) install -c constraints.txt -e . --group dev
+	@touch $@
+
+clean:
+	rm -rf $(VENV) out dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,94 @@
+"""Where each stage keeps its files, and how a file is written so that a crash leaves no half of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """A folder with the results of all stages.
+
+    Attributes:
+        root: The folder; it need not exist yet.
+    """
+
+    root: Path
+
+    @property
+    def manifest(self) -> Path:
+        """Account of every input ever read."""
+        return self.root / "manifest.json"
+
+    @property
+    def requests(self) -> Path:
+        """``date=YYYY-MM-DD/<source>.parquet``."""
+        return self.root / "requests"
+
+    @property
+    def paths(self) -> Path:
+        """``<source>.parquet``: the forest of one source."""
+        return self.root / "paths"
+
+    @property
+    def rejects(self) -> Path:
+        """``<source>.parquet``."""
+        return self.root / "rejects"
+
+    @property
+    def blocks(self) -> Path:
+        """``<source>.parquet``: blocks first indexed with that source."""
+        return self.root / "blocks"
+
+    @property
+    def last_blocks(self) -> Path:
+        """``<source>.parquet``: last block of each request of the source."""
+        return self.root / "last_blocks"
+
+    @property
+    def index(self) -> Path:
+        """Which sources are indexed, from what, and which block numbers each brought."""
+        return self.root / "index.json"
+
+    def replay(self, name: str) -> Path:
+        """Folder of one replayed scenario."""
+        return self.root / "replays" / name
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a temporary name; on success sync it and rename it to ``path``, else delete it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        yield temporary
+        with temporary.open("rb") as done:
+            os.fsync(done.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write sorted, indented JSON; refuses NaN and infinities."""
+    with replacing(path) as temporary:
+        text = json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)
+        temporary.write_text(text + "\n", encoding="utf-8")
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    """Write one Parquet file whose bytes depend on the rows alone."""
+    import pyarrow.parquet as pq  # noqa: PLC0415  # 0.3 s that --help must not pay
+
+    with replacing(path) as temporary:
+        pq.write_table(table, temporary, compression="zstd", row_group_size=1 << 20, store_schema=True)
