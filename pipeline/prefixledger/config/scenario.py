@@ -1,0 +1,161 @@
+"""Reads and writes scenario files; unknown keys, profiles and routings are refused with what does exist."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel
+
+from prefixledger.config.events import Event
+from prefixledger.config.models import DEFAULT_NAME, Cache, Fleet, InFlight, Match, ModelShape, Pool, Scenario
+from prefixledger.config.pricing import ENGINE_RATES, Pricing, Rates
+from prefixledger.config.registry import EVENT_KINDS, OUTPUTS, PROFILES, RESIDENCES, ROUTINGS
+from prefixledger.config.toml_file import parse_toml, read_toml, validated
+from prefixledger.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from prefixledger.config.toml_file import TomlFile
+
+__all__ = [
+    "DEFAULT_NAME",
+    "ENGINE_RATES",
+    "Cache",
+    "Event",
+    "Fleet",
+    "InFlight",
+    "Match",
+    "ModelShape",
+    "Pool",
+    "Pricing",
+    "Rates",
+    "Scenario",
+    "default_scenario",
+    "dump",
+    "load_scenario",
+    "parse_scenario",
+]
+
+_POOL_TABLES = ("cache", "fleet", "in_flight", "model")
+
+_COMMENTS: dict[tuple[str, str], str] = {
+    ("Scenario", "seed"): "decides everything random",
+    ("Cache", "profile"): " | ".join(PROFILES),
+    ("Cache", "capacity"): '"60000 blocks", "1000000 tokens" or "60GiB" per replica, "unlimited"',
+    ("Cache", "ttl"): '"5m", "1h", "none"',
+    ("Fleet", "routing"): " | ".join(ROUTINGS),
+    ("Fleet", "replicas"): "absent: as many as the log names",
+    ("Fleet", "replica_grace"): "how long a replica lives after its last logged request",
+    ("Fleet", "prefix_tokens"): "tokens that prefix-hash looks at",
+    ("InFlight", "residence"): " | ".join(RESIDENCES),
+    ("InFlight", "output"): " | ".join(OUTPUTS),
+    ("Event", "kind"): " | ".join(EVENT_KINDS),
+    ("Rates", "write"): "times base",
+    ("Rates", "read"): "times base",
+}
+_ABSENT: dict[tuple[str, str], str] = {
+    (
+        "Pool",
+        "match",
+    ): '{ provider = "vllm", replica = "h100-*" }  # absent: every row that no earlier pool took',
+    ("Pool", "model"): '{ layers = 32, kv_heads = 8, head_dim = 128, dtype = "bfloat16", tp = 1 }',
+    ("Fleet", "replicas"): "8",
+    ("InFlight", "prefill_ms_per_token"): "0.05",
+    ("InFlight", "decode_ms_per_token"): "20",
+    ("Pricing", "gpu_hour"): "2.5",
+    ("Pricing", "prefill_tokens_per_s"): "20000",
+}
+"""What a key without a default is shown as, behind a comment sign."""
+
+
+def default_scenario() -> Scenario:
+    """Return what is replayed when no scenario is given: hosted rows under their provider, all others under vLLM."""
+    hosted = tuple(
+        Pool(name=name, match=Match(provider=(name,)), cache=Cache(profile=name))
+        for name, profile in PROFILES.items()
+        if profile.hosted
+    )
+    return Scenario(pool=(*hosted, Pool(name="engine")))
+
+
+def load_scenario(path: Path) -> Scenario:
+    """Read a scenario file; its name is the stem of the file unless it says another.
+
+    Raises:
+        UsageError: The file cannot be read or something in it is wrong; the place is file, line and column.
+    """
+    return _scenario(read_toml(path), path.stem)
+
+
+def parse_scenario(text: str, path: str = "scenario.toml") -> Scenario:
+    """Read a scenario from text; ``path`` names it in messages."""
+    return _scenario(parse_toml(text, path), DEFAULT_NAME)
+
+
+def _scenario(file: TomlFile, default_name: str) -> Scenario:
+    data = {"name": default_name, **file.data}
+    short = [key for key in _POOL_TABLES if key in data]
+    if not short:
+        return validated(Scenario, file, data)
+    if "pool" in data:
+        raise UsageError(
+            f"[{short[0]}] at top level is shorthand for one pool and does not go with [[pool]]",
+            place=file.place((short[0],)),
+            hint=f"move it into its pool as [pool.{short[0]}]",
+        )
+    data["pool"] = [{key: data.pop(key) for key in short}]
+    return validated(Scenario, file, data, prefix=("pool", 0))
+
+
+def dump(scenario: Scenario) -> str:
+    """Return the scenario as TOML, with every default written out; ``parse_scenario`` reads it back.
+
+    Keys without a default stand behind a comment sign. Prices stand with each pool, as they apply to it.
+    """
+    lines = [*_keys(scenario)]
+    for pool in scenario.pool:
+        priced = pool.model_copy(update={"pricing": scenario.pricing_of(pool)})
+        lines += ["", "[[pool]]", *_keys(priced)]
+        for name, part in priced:
+            if isinstance(part, BaseModel) and name != "match":
+                lines += [f"[pool.{name}]", *_keys(part)]
+    for event in scenario.event:
+        lines += ["", "[[event]]", *(line for line in _keys(event) if line != "force = false")]
+    return "\n".join(lines) + "\n"
+
+
+def _keys(part: BaseModel) -> Iterator[str]:
+    kind = type(part).__name__
+    for name, value in part:
+        comment = _COMMENTS.get((kind, name))
+        tail = f"  # {comment}" if comment else ""
+        if value is None and (kind, name) in _ABSENT:
+            yield f"# {name} = {_ABSENT[kind, name]}{tail}"
+        elif isinstance(value, (Match, Rates)) or (value is not None and not _is_table(value)):
+            yield f"{name} = {_value(value)}{tail}"
+
+
+def _is_table(value: object) -> bool:
+    return (
+        isinstance(value, BaseModel)
+        or (isinstance(value, tuple) and any(isinstance(v, BaseModel) for v in value))
+        or value == ()
+    )
+
+
+def _value(value: object) -> str:
+    if isinstance(value, BaseModel):
+        return "{ " + ", ".join(f"{name} = {_value(v)}" for name, v in value if v is not None) + " }"
+    if isinstance(value, tuple):
+        return _value(value[0]) if len(value) == 1 else f"[{', '.join(_value(v) for v in value)}]"
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    # A JSON string is a TOML string but for DEL, which TOML wants escaped.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
