@@ -1,0 +1,319 @@
+"""The exact vLLM replay of one pool: allocates what the kernel needs and hands back what it found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from prefixledger.errors import InternalError
+from prefixledger.kernels.arrays import read_only
+from prefixledger.replay import extent_lists_kernel as lists
+from prefixledger.replay import extent_moves_kernel as moves
+from prefixledger.replay import extents_kernel as kernel
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from numpy.typing import NDArray
+
+UNLIMITED_BLOCKS = 1 << 60
+"""A capacity that nothing fills."""
+
+FIRST_ROWS = 4096
+"""Rows that each table of the kernel starts with, beside what the size of the pool asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """The lookups of one pool, in order of arrival.
+
+    Attributes:
+        arrival_us: int64[n], not falling within a replica.
+        replica: int32[n], index of the replica that is asked.
+        prompt_tokens: int64[n], at least 1.
+        keyed_blocks: int64[n], full blocks of the prompt whose keys are known: ``prompt_tokens // block_size``, fewer
+            where only the head of a prompt was logged. Full blocks without a known key only take room.
+        path_offset: int64[n + 1], row i walks ``path_chain[path_offset[i]:path_offset[i + 1]]`` from the root.
+        path_chain: int32[e]; a path covers at least the keyed blocks, those of the output included.
+        hold_us: int64[n], residence from admission to release without a hit; None: one request at a time.
+        prefill_us: int64[n], the part of ``hold_us`` before the first output token; None: 0.
+    """
+
+    arrival_us: NDArray[np.int64]
+    replica: NDArray[np.int32]
+    prompt_tokens: NDArray[np.int64]
+    keyed_blocks: NDArray[np.int64]
+    path_offset: NDArray[np.int64]
+    path_chain: NDArray[np.int32]
+    hold_us: NDArray[np.int64] | None = None
+    prefill_us: NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What the generated tokens do to the cache.
+
+    Attributes:
+        mode: ``at_release``: slots and keys of the whole output just before the release, or nothing where it finds no
+            room. ``as_decoded``: token by token, evenly from the end of the prefill to the release; a request that finds
+            no room stops growing.
+        tokens: int64[n]; the last token of an output never has KV.
+        keyed_blocks: int64[n], full blocks of prompt + output whose keys are known, from ``Traffic.keyed_blocks`` to
+            ``(prompt_tokens + tokens - 1) // block_size``; the others only take room.
+    """
+
+    mode: Literal["at_release", "as_decoded"]
+    tokens: NDArray[np.int64]
+    keyed_blocks: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Resets:
+    """Moments at which a replica loses all its blocks, in any order.
+
+    Attributes:
+        at_us: int64[k].
+        replica: int32[k].
+        force: bool[k], true for restarts and forced flushes; false: ignored while a request runs on the replica.
+    """
+
+    at_us: NDArray[np.int64]
+    replica: NDArray[np.int32]
+    force: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Removals:
+    """What left a cache, by replica and time; blocks without a known key are not listed.
+
+    The list goes on to the last release of a replica and, with a TTL, until nothing is left that can expire.
+
+    Attributes:
+        lookup: int32[k], the row whose blocks took the place; -1 where they expired.
+        at_us: int64[k]; of expired blocks the last moment at which they were valid.
+        replica: int32[k].
+        chain: int32[k].
+        lo: int32[k], first block of the chain that was removed.
+        hi: int32[k], end of what was removed, exclusive.
+        resident: int32[k], blocks of the chain that are resident right after it, counted from its head. A younger copy may
+            have stepped in: keys are gone from ``max(lo, resident)`` on.
+        expired: bool[k], false: evicted.
+    """
+
+    lookup: NDArray[np.int32]
+    at_us: NDArray[np.int64]
+    replica: NDArray[np.int32]
+    chain: NDArray[np.int32]
+    lo: NDArray[np.int32]
+    hi: NDArray[np.int32]
+    resident: NDArray[np.int32]
+    expired: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What the cache did.
+
+    Attributes:
+        hit_blocks: int32[n].
+        admitted_us: int64[n]; of a refused row the moment at which its turn came.
+        finished_us: int64[n].
+        refused: bool[n], larger than the whole cache.
+        reset_ignored: bool[k], in the order of ``Resets``.
+        first_eviction_us: int64[replicas], -1 where none occurred.
+        removals: None unless asked for.
+    """
+
+    hit_blocks: NDArray[np.int32]
+    admitted_us: NDArray[np.int64]
+    finished_us: NDArray[np.int64]
+    refused: NDArray[np.bool_]
+    reset_ignored: NDArray[np.bool_]
+    first_eviction_us: NDArray[np.int64]
+    removals: Removals | None
+
+
+class _Inputs(NamedTuple):
+    """What the kernel reads, in the order of its arguments."""
+
+    rows: NDArray[np.int32]
+    row_start: NDArray[np.int64]
+    arrival_us: NDArray[np.int64]
+    prompt_tokens: NDArray[np.int64]
+    keyed_blocks: NDArray[np.int64]
+    hold_us: NDArray[np.int64]
+    prefill_us: NDArray[np.int64]
+    output_tokens: NDArray[np.int64]
+    output_keyed_blocks: NDArray[np.int64]
+    path_offset: NDArray[np.int64]
+    path_chain: NDArray[np.int32]
+    chain_length: NDArray[np.int32]
+    reset_start: NDArray[np.int64]
+    reset_at_us: NDArray[np.int64]
+    reset_force: NDArray[np.bool_]
+
+
+def replay_extents(
+    traffic: Traffic,
+    chain_length: NDArray[np.int32],
+    *,
+    block_size: int,
+    replicas: int,
+    capacity_blocks: int | None = None,
+    ttl_us: int | None = None,
+    output: Output | None = None,
+    resets: Resets | None = None,
+    hit_saves_us: float = 0.0,
+    log_removals: bool = False,
+) -> Replayed:
+    """Replay one pool under profile ``vllm``.
+
+    Args:
+        traffic: The lookups.
+        chain_length: int32[c], blocks of each chain.
+        block_size: Tokens per block.
+        replicas: Number of replicas.
+        capacity_blocks: Usable blocks per replica; None: unlimited.
+        ttl_us: Longest gap between two uses that still hits; None: none.
+        output: None: ignored.
+        resets: None: none.
+        hit_saves_us: Microseconds of prefill that a hit block saves.
+        log_removals: Whether to list what left the cache.
+
+    Raises:
+        InternalError: A replica's lookups are out of order, a residence is negative or shorter than its prefill, or a
+            path is shorter than its keyed blocks.
+    """
+    resets = resets or Resets(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.bool_))
+    reset_order = np.lexsort((resets.at_us, resets.replica))
+    inputs = _inputs(traffic, chain_length, replicas, output, resets, reset_order)
+    _check(inputs, block_size, replicas)
+    modes = {"at_release": kernel.AT_RELEASE, "as_decoded": kernel.AS_DECODED}
+    rules = (
+        int(block_size),
+        UNLIMITED_BLOCKS if capacity_blocks is None else int(capacity_blocks),
+        -1 if ttl_us is None else int(ttl_us),
+        kernel.IGNORE if output is None else modes[output.mode],
+        float(hit_saves_us),
+        bool(log_removals),
+    )
+    found = _run(inputs, rules, replicas, log_removals=log_removals)
+    ignored = np.empty_like(found.reset_ignored)
+    ignored[reset_order] = found.reset_ignored
+    return replace(found, reset_ignored=ignored)
+
+
+def _inputs(
+    traffic: Traffic,
+    chain_length: NDArray[np.int32],
+    replicas: int,
+    output: Output | None,
+    resets: Resets,
+    reset_order: NDArray[np.int64],
+) -> _Inputs:
+    n = len(traffic.arrival_us)
+    zeros = np.zeros(n, np.int64)
+    rows = np.argsort(traffic.replica, kind="stable") if replicas > 1 else np.arange(n)
+    row_start = np.concatenate(([0], np.cumsum(np.bincount(traffic.replica, minlength=replicas))))
+    reset_start = np.searchsorted(resets.replica[reset_order], np.arange(replicas + 1))
+    return _Inputs(
+        rows=read_only(rows, np.int32),
+        row_start=read_only(row_start, np.int64),
+        arrival_us=read_only(traffic.arrival_us, np.int64),
+        prompt_tokens=read_only(traffic.prompt_tokens, np.int64),
+        keyed_blocks=read_only(traffic.keyed_blocks, np.int64),
+        hold_us=read_only(zeros if traffic.hold_us is None else traffic.hold_us, np.int64),
+        prefill_us=read_only(zeros if traffic.prefill_us is None else traffic.prefill_us, np.int64),
+        output_tokens=read_only(zeros if output is None else output.tokens, np.int64),
+        output_keyed_blocks=read_only(
+            traffic.keyed_blocks if output is None else output.keyed_blocks, np.int64
+        ),
+        path_offset=read_only(traffic.path_offset, np.int64),
+        path_chain=read_only(traffic.path_chain, np.int32),
+        chain_length=read_only(chain_length, np.int32),
+        reset_start=read_only(reset_start, np.int64),
+        reset_at_us=read_only(resets.at_us[reset_order], np.int64),
+        reset_force=read_only(resets.force[reset_order], np.bool_),
+    )
+
+
+def _check(inputs: _Inputs, block_size: int, replicas: int) -> None:
+    """Refuse what would make the kernel read outside its arrays or run back in time: it checks nothing."""
+    if len(inputs.row_start) != replicas + 1:
+        raise InternalError("a lookup asks a replica that the pool lacks")
+    if (inputs.prefill_us < 0).any() or (inputs.hold_us < inputs.prefill_us).any():
+        raise InternalError("a lookup ends before its prefill does")
+    arrival_us = inputs.arrival_us[inputs.rows]
+    falling = np.flatnonzero(arrival_us[1:] < arrival_us[:-1]) + 1
+    if not np.isin(falling, inputs.row_start).all():
+        raise InternalError("the lookups of a replica are not in order of arrival")
+    covered = np.concatenate(([0], np.cumsum(inputs.chain_length[inputs.path_chain], dtype=np.int64)))
+    deepest = covered[inputs.path_offset[1:]] - covered[inputs.path_offset[:-1]]
+    last_tokens = inputs.prompt_tokens + np.maximum(inputs.output_tokens - 1, 0)
+    if (
+        (inputs.keyed_blocks > inputs.prompt_tokens // block_size).any()
+        or (inputs.output_keyed_blocks < inputs.keyed_blocks).any()
+        or (inputs.output_keyed_blocks > last_tokens // block_size).any()
+        or (inputs.output_keyed_blocks > deepest).any()
+    ):
+        raise InternalError("a lookup claims more keyed blocks than its tokens or its path have")
+
+
+def _run(
+    inputs: _Inputs, rules: tuple[int, int, int, int, float, bool], replicas: int, *, log_removals: bool
+) -> Replayed:
+    """Run the kernel, again with four times the rows wherever a table was too small."""
+    n, n_chains = len(inputs.arrival_us), len(inputs.chain_length)
+    rows = {
+        moves.EXTENTS_FULL: FIRST_ROWS + 2 * n_chains,
+        moves.CELLS_FULL: FIRST_ROWS + 2 * n_chains,
+        moves.REMOVALS_FULL: FIRST_ROWS + 4 * n if log_removals else 0,
+    }
+    while True:
+        removals = np.empty((rows[moves.REMOVALS_FULL], moves.REMOVAL_COLUMNS), np.int32)
+        removal_at_us = np.empty(len(removals), np.int64)
+        out = (
+            np.zeros(n, np.int32),
+            np.empty(n, np.int64),
+            np.empty(n, np.int64),
+            np.zeros(n, np.bool_),
+            np.zeros(len(inputs.reset_at_us), np.bool_),
+            np.full(replicas, -1, np.int64),
+        )
+        status = kernel.replay_extents(
+            *inputs,
+            *rules,
+            np.zeros((n_chains, lists.CHAIN_COLUMNS), np.int32),
+            np.empty((rows[moves.EXTENTS_FULL], lists.EXTENT_COLUMNS), np.int32),
+            np.empty((rows[moves.CELLS_FULL], lists.CELL_COLUMNS), np.int32),
+            np.empty((n, moves.REQUEST_COLUMNS), np.int32),
+            np.empty(2 * n, np.int64),
+            np.empty(2 * n, np.int64),
+            np.zeros(n, np.int32),
+            np.empty(moves.POOL_ENTRIES, np.int64),
+            removals,
+            removal_at_us,
+            *out,
+        )
+        if status >= 0:
+            break
+        rows[status] *= 4
+    return Replayed(
+        *out, removals=_removals(removals[:status], removal_at_us[:status]) if log_removals else None
+    )
+
+
+def _removals(table: NDArray[np.int32], at_us: NDArray[np.int64]) -> Removals:
+    columns = np.ascontiguousarray(table.T)
+    return Removals(
+        lookup=columns[moves.R_LOOKUP],
+        at_us=at_us.copy(),  # the rest of the table is not kept
+        replica=columns[moves.R_REPLICA],
+        chain=columns[moves.R_CHAIN],
+        lo=columns[moves.R_LO],
+        hi=columns[moves.R_HI],
+        resident=columns[moves.R_RESIDENT],
+        expired=columns[moves.R_EXPIRED].astype(np.bool_),
+    )

@@ -1,0 +1,330 @@
+"""The vLLM cache replayed on extents of chains: exact hits, admission times and removals, one replica after the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prefixledger.replay.extent_lists_kernel import empty_tables, heap_pop, heap_push
+from prefixledger.replay.extent_moves_kernel import (
+    BLANK,
+    ENTRY,
+    EPOCH,
+    FREE,
+    FULL,
+    HEAP,
+    NAMELESS,
+    REMOVED,
+    REPLICA,
+    SLOTS,
+    UNKEYED,
+    forget_all,
+    key_blocks,
+    pin_hits,
+    pinned_hits,
+    release,
+    remove_blocks,
+)
+from prefixledger.replay.jit import kernel
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+IGNORE, AT_RELEASE, AS_DECODED = range(3)
+_NOTHING, _ADMIT, _RESET, _GROW, _RELEASE = range(5)
+_NEVER = 1 << 62
+
+
+@kernel
+def replay_extents(
+    rows: NDArray[np.int32],
+    row_start: NDArray[np.int64],
+    arrival_us: NDArray[np.int64],
+    prompt_tokens: NDArray[np.int64],
+    keyed_blocks: NDArray[np.int64],
+    hold_us: NDArray[np.int64],
+    prefill_us: NDArray[np.int64],
+    output_tokens: NDArray[np.int64],
+    output_keyed_blocks: NDArray[np.int64],
+    path_offset: NDArray[np.int64],
+    path_chain: NDArray[np.int32],
+    chain_length: NDArray[np.int32],
+    reset_start: NDArray[np.int64],
+    reset_at_us: NDArray[np.int64],
+    reset_force: NDArray[np.bool_],
+    block_size: int,
+    capacity: int,
+    ttl_us: int,
+    output: int,
+    hit_saves_us: float,
+    log: bool,
+    chains: NDArray[np.int32],
+    extents: NDArray[np.int32],
+    cells: NDArray[np.int32],
+    requests: NDArray[np.int32],
+    heap_at: NDArray[np.int64],
+    heap_what: NDArray[np.int64],
+    user_first: NDArray[np.int32],
+    pool: NDArray[np.int64],
+    removals: NDArray[np.int32],
+    removal_at_us: NDArray[np.int64],
+    hit_blocks: NDArray[np.int32],
+    admitted_us: NDArray[np.int64],
+    finished_us: NDArray[np.int64],
+    refused: NDArray[np.bool_],
+    reset_ignored: NDArray[np.bool_],
+    first_eviction_us: NDArray[np.int64],
+) -> int:
+    """Replay the lookups of one pool.
+
+    The oldest copies of a chain's resident blocks lie in its primary list, extents that tile ``[0, LENGTH)``; younger
+    copies wait in the side list, oldest first. A lookup reads ``LENGTH``; a pin splits the extent in which a request
+    stops; a release joins extents again where nothing came between. Blank slots are only counted: they always go first.
+
+    Rules: vLLM 0.33 (``BlockPool``, ``KVCacheManager``). At equal times: growth, releases, resets, admissions; growth
+    and releases by (time, row). The head of the queue is tried again after a release only. A prompt larger than the cache
+    is refused when its turn comes. With a TTL a copy loses its key, and a free one its place, once it was last used by an
+    admission more than ``ttl_us`` ago, pinned or not; a request older than that, or than a reset, keys nothing more.
+    Output that finds no room: all or nothing ``AT_RELEASE``; ``AS_DECODED`` the request stops growing.
+
+    Time O(path entries + pieces moved + output blocks), amortised; memory by live extents, never by capacity.
+
+    Args:
+        rows: int32[n], rows grouped by replica, in order of arrival.
+        row_start: int64[replicas + 1], where each replica's rows start in ``rows``.
+        arrival_us: int64[n], not falling within a replica.
+        prompt_tokens: int64[n], at least 1.
+        keyed_blocks: int64[n], full blocks of the prompt with a known key; further full blocks only take room.
+        hold_us: int64[n], from admission to release if nothing is hit.
+        prefill_us: int64[n], the part of it before the first output token.
+        output_tokens: int64[n].
+        output_keyed_blocks: int64[n], like ``keyed_blocks`` for prompt + output.
+        path_offset: int64[n + 1], row i walks ``path_chain[path_offset[i]:path_offset[i + 1]]``, root first.
+        path_chain: int32[entries].
+        chain_length: int32[chains], blocks of each chain.
+        reset_start: int64[replicas + 1], where each replica's resets start.
+        reset_at_us: int64[resets], not falling within a replica.
+        reset_force: bool[resets], false: ignored while a request runs on the replica.
+        block_size: Tokens per block.
+        capacity: Usable blocks per replica.
+        ttl_us: -1 for none.
+        output: ``IGNORE``, ``AT_RELEASE`` or ``AS_DECODED``.
+        hit_saves_us: How much a hit block shortens the prefill.
+        log: Whether to fill ``removals``.
+        chains: int32[chains, 8], zeros; scratch.
+        extents: int32[any, 16]; scratch.
+        cells: int32[any, 4]; scratch.
+        requests: int32[n, 8]; scratch.
+        heap_at: int64[2 n]; scratch.
+        heap_what: int64[2 n]; scratch: row for growth, n + row for a release.
+        user_first: int32[n], zeros; scratch, used with a TTL only: head of the row's list of blocks, deepest first.
+        pool: int64[5]; scratch.
+        removals: int32[any, 7], out, by replica and time: lookup (-1 expired), replica, chain, lo, hi, blocks of the chain
+            that are resident after it, expired.
+        removal_at_us: int64[any], out; for expired blocks the last moment at which they were valid.
+        hit_blocks: int32[n], out, zeros.
+        admitted_us: int64[n], out.
+        finished_us: int64[n], out.
+        refused: bool[n], out, zeros.
+        reset_ignored: bool[resets], out, zeros.
+        first_eviction_us: int64[replicas], out, filled with -1.
+
+    Returns:
+        The number of removals, or which scratch array was too small.
+    """
+    n = rows.shape[0]
+    pool[REMOVED] = 0
+    epoch = 0
+    for replica in range(row_start.shape[0] - 1):
+        end = row_start[replica + 1]
+        reset, reset_end = reset_start[replica], reset_start[replica + 1]
+        empty_tables(extents, cells)
+        pool[REPLICA] = replica
+        pool[FREE] = pool[BLANK] = capacity
+        pool[HEAP] = 0
+        epoch += 1
+        running = 0
+        head = to_expire = row_start[replica]
+        blocked = False
+        now = -_NEVER
+        while True:
+            at = _NEVER
+            action = _NOTHING
+            if head < end and not blocked:
+                at = max(arrival_us[rows[head]], now)
+                action = _ADMIT
+            if reset < reset_end and reset_at_us[reset] <= at:
+                at = reset_at_us[reset]
+                action = _RESET
+            if pool[HEAP] > 0 and heap_at[0] <= at:
+                at = heap_at[0]
+                action = _GROW if heap_what[0] < n else _RELEASE
+            if ttl_us >= 0 and to_expire < head and (action != _NOTHING or log):
+                row = rows[to_expire]
+                expired_us = admitted_us[row] + ttl_us
+                if action == _NOTHING or expired_us < at:
+                    to_expire += 1
+                    status = remove_blocks(
+                        chains,
+                        extents,
+                        user_first,
+                        removals,
+                        removal_at_us,
+                        pool,
+                        row,
+                        expired_us,
+                        -1,
+                        ttl_us,
+                        log,
+                    )
+                    if status != 0:
+                        return status
+                    continue
+            if action == _NOTHING:
+                break
+            now = at
+
+            if action == _RESET:
+                if running > 0 and not reset_force[reset]:
+                    reset_ignored[reset] = True
+                else:
+                    epoch += 1
+                    forget_all(extents, pool)
+                    while to_expire < head:
+                        user_first[rows[to_expire]] = 0
+                        to_expire += 1
+                reset += 1
+                continue
+
+            # What the step asks for: slots, and blocks to key from the row's place on its path.
+            need = n_keyed = 0
+            if action == _ADMIT:
+                row = rows[head]
+                slots = (prompt_tokens[row] + block_size - 1) // block_size
+                if slots > capacity:
+                    refused[row] = True
+                    admitted_us[row] = finished_us[row] = now
+                    head += 1
+                    continue
+                limit = min((prompt_tokens[row] - 1) // block_size, keyed_blocks[row])
+                entry = path_offset[row]
+                if slots > pool[FREE]:  # hits that others pin need no room
+                    pinned = pinned_hits(path_chain, chain_length, chains, extents, entry, limit, epoch)
+                    if slots - pinned > pool[FREE]:
+                        blocked = True
+                        continue
+                head += 1
+                running += 1
+                requests[row, ENTRY] = entry
+                hits = pin_hits(
+                    path_chain,
+                    chain_length,
+                    chains,
+                    extents,
+                    cells,
+                    requests,
+                    user_first,
+                    pool,
+                    row,
+                    limit,
+                    epoch,
+                    ttl_us,
+                )
+                if hits < 0:
+                    return hits
+                need = slots - hits
+                n_keyed = keyed_blocks[row] - hits
+                full = prompt_tokens[row] // block_size
+                requests[row, UNKEYED] = slots - full
+                requests[row, NAMELESS] = full - keyed_blocks[row]
+                requests[row, EPOCH] = epoch
+                saved = min(prefill_us[row], int(hits * hit_saves_us + 0.5))
+                hit_blocks[row] = hits
+                admitted_us[row] = now
+                finished_us[row] = now + hold_us[row] - saved
+                heap_push(heap_at, heap_what, pool[HEAP], finished_us[row], n + row)
+                pool[HEAP] += 1
+            else:
+                row = heap_what[0] if action == _GROW else heap_what[0] - n
+                heap_pop(heap_at, heap_what, pool[HEAP])
+                pool[HEAP] -= 1
+                slots = requests[row, SLOTS]
+                full = requests[row, FULL]
+                # After a reset, or once its own blocks have expired, it keys nothing more.
+                alive = requests[row, EPOCH] == epoch and (ttl_us < 0 or now - admitted_us[row] <= ttl_us)
+                if action == _GROW:
+                    to_slot, to_full = slots * block_size + 1, (full + 1) * block_size
+                    if to_slot <= to_full:
+                        if pool[FREE] == 0:
+                            continue  # it stops growing
+                        need = 1
+                        slots += 1
+                        requests[row, UNKEYED] += 1
+                    if to_full <= to_slot:
+                        if alive:
+                            requests[row, UNKEYED] -= 1
+                            if full < output_keyed_blocks[row]:
+                                n_keyed = 1
+                            else:
+                                requests[row, NAMELESS] += 1
+                        full += 1
+                elif output == AT_RELEASE and output_tokens[row] > 0:
+                    tokens = prompt_tokens[row] + output_tokens[row] - 1
+                    need = (tokens + block_size - 1) // block_size - slots
+                    if need > pool[FREE]:
+                        need = 0
+                    else:
+                        requests[row, UNKEYED] += need
+                        if alive:
+                            n_keyed = output_keyed_blocks[row] - keyed_blocks[row]
+                            nameless = tokens // block_size - output_keyed_blocks[row]
+                            requests[row, UNKEYED] -= n_keyed + nameless - requests[row, NAMELESS]
+                            requests[row, NAMELESS] = nameless
+            if output == AS_DECODED and action != _RELEASE and output_tokens[row] > 1:
+                step = min(slots * block_size + 1, (full + 1) * block_size) - prompt_tokens[row] - 1
+                if step < output_tokens[row] - 1:
+                    saved = min(prefill_us[row], int(hit_blocks[row] * hit_saves_us + 0.5))
+                    first_us = admitted_us[row] + prefill_us[row] - saved
+                    grow_us = first_us + step * (finished_us[row] - first_us) // (output_tokens[row] - 1)
+                    heap_push(heap_at, heap_what, pool[HEAP], grow_us, row)
+                    pool[HEAP] += 1
+            requests[row, SLOTS] = slots
+            requests[row, FULL] = full
+
+            pool[FREE] -= need
+            if need > pool[BLANK]:
+                if first_eviction_us[replica] < 0:
+                    first_eviction_us[replica] = now
+                evicted = need - pool[BLANK]
+                pool[BLANK] = 0
+                status = remove_blocks(
+                    chains, extents, user_first, removals, removal_at_us, pool, row, now, evicted, ttl_us, log
+                )
+                if status != 0:
+                    return status
+            else:
+                pool[BLANK] -= need
+            if n_keyed > 0:
+                status = key_blocks(
+                    path_chain,
+                    chain_length,
+                    chains,
+                    extents,
+                    cells,
+                    requests,
+                    user_first,
+                    row,
+                    n_keyed,
+                    epoch,
+                    ttl_us,
+                )
+                if status != 0:
+                    return status
+            if action == _RELEASE:
+                running -= 1
+                blocked = False
+                status = release(chains, extents, cells, requests, user_first, pool, row, alive, ttl_us)
+                if status != 0:
+                    return status
+    listed: int = pool[REMOVED]
+    return listed

@@ -1,0 +1,153 @@
+"""The ladder of bounds: the same lookups replayed with one limit more on each rung, one request at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prefixledger.replay.chains import build_paths
+from prefixledger.replay.extents import Output, Traffic, replay_extents
+from prefixledger.replay.profile_runs import pack_resets
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from prefixledger.replay.chains import Chains
+    from prefixledger.replay.extents import Resets
+    from prefixledger.replay.lookups import Lookups
+    from prefixledger.replay.pool_run import PoolRun
+
+RUNGS = ("pooled", "per_replica", "resets", "ttl", "capacity")
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Lookups of an unlimited cache, in the order in which they ask."""
+
+    at_us: NDArray[np.int64]
+    replica: NDArray[np.int32]
+    cap_blocks: NDArray[np.int64]
+    keyed_blocks: NDArray[np.int64]
+    path_offset: NDArray[np.int64]
+    path_chain: NDArray[np.int32]
+    chain_length: NDArray[np.int32]
+    touched_blocks: NDArray[np.int64] | None = None
+
+
+def climb(run: PoolRun) -> dict[str, NDArray[np.int64]]:
+    """Return, for each rung, int64[k]: the hit blocks of every lookup of a pool, in order of admission.
+
+    Prompts refused at the replayed capacity ask nothing on any rung. Rungs ask in the order and at the times of
+    the replay, one request at a time and without output; what running requests change comes after the ladder.
+    """
+    log, plan = run.log, run.plan
+    asked = _Asked(
+        at_us=log.admitted_us,
+        replica=log.replica,
+        cap_blocks=np.where(log.refused, 0, log.cap_blocks),
+        keyed_blocks=np.where(log.refused, 0, log.keyed_blocks),
+        path_offset=log.paths.offset,
+        path_chain=log.paths.chain,
+        chain_length=log.chains.chain_length,
+    )
+    resets = pack_resets(run.resets)
+    rungs = {
+        "pooled": _unlimited(asked, None),
+        "per_replica": _unlimited(asked, log.replicas),
+        "resets": _unlimited(asked, log.replicas, resets=resets),
+        "ttl": _unlimited(asked, log.replicas, resets=resets, ttl_us=plan.ttl_us),
+    }
+    rungs["capacity"] = rungs["ttl"] if plan.capacity_blocks is None else _at_capacity(run, resets)
+    return rungs
+
+
+def ideal_hits(runs: Sequence[PoolRun], lookups: Lookups, chains: Chains) -> NDArray[np.int64]:
+    """Return int64[m]: the blocks that each lookup would hit in one unlimited cache for everybody.
+
+    Lookups ask in order of arrival, under the cap of their pool's profile; namespaces share no block anyway. Output is
+    cached where the pool caches it.
+
+    Args:
+        runs: All pools.
+        lookups: All lookups, in order of arrival.
+        chains: The forest, cut into chains.
+    """
+    cap_blocks, touched_blocks, path_end = (
+        lookups.n_blocks.copy(),
+        lookups.n_blocks.copy(),
+        lookups.last_block.copy(),
+    )
+    for run in runs:
+        cap_blocks[run.lookup] = run.log.cap_blocks
+        if run.log.touched_blocks is not None:
+            touched_blocks[run.lookup] = run.log.touched_blocks
+            path_end[run.lookup] = run.path_end
+    paths = build_paths(chains, path_end)
+    asked = _Asked(
+        at_us=lookups.started_us,
+        replica=np.zeros(len(lookups), np.int32),
+        cap_blocks=cap_blocks,
+        keyed_blocks=lookups.n_blocks,
+        path_offset=paths.offset,
+        path_chain=paths.chain,
+        chain_length=chains.chain_length,
+        touched_blocks=touched_blocks,
+    )
+    return _unlimited(asked, None)
+
+
+def _unlimited(
+    asked: _Asked, replicas: int | None, *, resets: Resets | None = None, ttl_us: int | None = None
+) -> NDArray[np.int64]:
+    """Replay without a limit of room; ``replicas`` None is one cache for all."""
+    traffic = Traffic(
+        arrival_us=asked.at_us,
+        replica=np.zeros_like(asked.replica) if replicas is None else asked.replica,
+        # Where room is no matter only the cap is: in blocks of one token, a prompt of cap + 1 tokens has it under
+        # every profile and block size.
+        prompt_tokens=asked.cap_blocks + 1,
+        keyed_blocks=asked.keyed_blocks,
+        path_offset=asked.path_offset,
+        path_chain=asked.path_chain,
+    )
+    output = None
+    if asked.touched_blocks is not None and (asked.touched_blocks > asked.keyed_blocks).any():
+        output = Output("at_release", asked.touched_blocks - asked.cap_blocks, asked.touched_blocks)
+    replayed = replay_extents(
+        traffic,
+        asked.chain_length,
+        block_size=1,
+        replicas=replicas or 1,
+        ttl_us=ttl_us,
+        output=output,
+        resets=resets,
+    )
+    return replayed.hit_blocks.astype(np.int64)
+
+
+def _at_capacity(run: PoolRun, resets: Resets) -> NDArray[np.int64]:
+    if run.plan.residence.mode == "none" and run.plan.residence.output == "ignore":
+        return run.hit_blocks
+    log = run.log
+    traffic = Traffic(
+        arrival_us=log.admitted_us,
+        replica=log.replica,
+        prompt_tokens=log.prompt_tokens,
+        keyed_blocks=log.keyed_blocks,
+        path_offset=log.paths.offset,
+        path_chain=log.paths.chain,
+    )
+    replayed = replay_extents(
+        traffic,
+        log.chains.chain_length,
+        block_size=log.block_size,
+        replicas=log.replicas,
+        capacity_blocks=run.plan.capacity_blocks,
+        ttl_us=run.plan.ttl_us,
+        resets=resets,
+    )
+    return replayed.hit_blocks.astype(np.int64)

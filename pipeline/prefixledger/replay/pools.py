@@ -1,0 +1,118 @@
+"""Gives every row to the first pool that matches it, and holds each pool to one block size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from prefixledger.config.registry import PROFILES
+from prefixledger.errors import Place, UsageError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prefixledger.config.scenario import Pool, Scenario
+    from prefixledger.replay.lookups import Lookups, Rows
+
+HOSTED_PROVIDERS = frozenset(
+    {
+        "anthropic", "aws", "azure", "bedrock", "deepseek", "gemini", "google", "groq", "mistral",
+        "openai", "openrouter", "vertex", "xai",
+    }
+)  # fmt: skip
+"""Providers whose caches follow their own published rules, not those of an engine."""
+
+
+def assign_pools(rows: Rows, scenario: Scenario) -> NDArray[np.int64]:
+    """Return the pool of each row: the first that matches.
+
+    Args:
+        rows: All kept rows.
+        scenario: Its pools, in order.
+
+    Returns:
+        int64[n], index of the pool; -1 where a row that asks no cache matches none.
+
+    Raises:
+        UsageError: A lookup matches no pool, or is a hosted provider's that no pool speaks for.
+    """
+    fields = sorted(
+        {name for pool in scenario.pool if pool.match is not None for name in pool.match.fields}
+        | {"provider"}
+    )
+    code, first = _combinations(rows.table, fields)
+    samples = rows.table.select(fields).take(pa.array(first)).to_pylist()
+    taken = [scenario.pool_of(sample) for sample in samples]
+    assigned = np.asarray([-1 if pool is None else pool for pool in taken], np.int64)[code]
+    lost = np.flatnonzero((assigned < 0) & rows.is_lookup)
+    if lost.size:
+        raise UsageError(
+            f"request {_name(rows, lost[0])} matches no pool of scenario {scenario.name!r} ({lost.size} such requests)",
+            place=_place(rows, lost[0]),
+            hint="add a last [[pool]] without match: it takes every other row",
+        )
+    hosted = np.asarray([_is_unspoken(sample, taken[n], scenario) for n, sample in enumerate(samples)])[code]
+    strange = np.flatnonzero(hosted & rows.is_lookup)
+    if strange.size:
+        provider = rows.table["provider"][int(strange[0])].as_py()
+        raise UsageError(
+            f"request {_name(rows, strange[0])} was served by {provider!r}, and there is no profile for that provider",
+            place=_place(rows, strange[0]),
+            hint=f'profiles that exist: {", ".join(PROFILES)}; a [[pool]] with match = {{ provider = "{provider}" }} '
+            "says which one to replay these rows under",
+        )
+    return assigned
+
+
+def pool_block_size(pool: Pool, rows: Rows, lookups: Lookups, mine: NDArray[np.int64]) -> int:
+    """Return the tokens per block of a pool's lookups.
+
+    Args:
+        pool: For its name.
+        rows: For the names of requests.
+        lookups: All lookups.
+        mine: int64[k], those of the pool, at least one.
+
+    Raises:
+        UsageError: They differ.
+    """
+    sizes, first = np.unique(lookups.block_size[mine], return_index=True)
+    if sizes.size > 1:
+        examples = ", ".join(
+            f"{size} (request {_name(rows, lookups.request_row[mine[at]])})"
+            for size, at in zip(sizes.tolist(), first.tolist(), strict=True)
+        )
+        raise UsageError(
+            f"pool {pool.name!r} has lookups with {sizes.size} block sizes: {examples}",
+            hint="a cache has one block size: write one [[pool]] for each, matched by source_file, model or replica",
+        )
+    return int(sizes[0])
+
+
+def _combinations(table: pa.Table, fields: list[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Number the distinct combinations of some columns; return the number of each row, and a first row of each."""
+    code = np.zeros(table.num_rows, np.int64)
+    for field in fields:
+        column = table[field].combine_chunks().dictionary_encode(null_encoding="encode")
+        values = np.asarray(column.indices.to_numpy(zero_copy_only=False), np.int64)
+        _, code = np.unique(code * (len(column.dictionary) + 1) + values, return_inverse=True)
+    _, first = np.unique(code, return_index=True)
+    return code, first
+
+
+def _is_unspoken(sample: dict[str, object], pool: int | None, scenario: Scenario) -> bool:
+    """Tell whether a hosted row fell to a pool that neither matches anything nor names its profile."""
+    if pool is None or str(sample["provider"]).lower() not in HOSTED_PROVIDERS:
+        return False
+    chosen = scenario.pool[pool]
+    return chosen.match is None and "profile" not in chosen.cache.model_fields_set
+
+
+def _name(rows: Rows, row: int) -> str:
+    return repr(rows.table["request_id"][int(row)].as_py())
+
+
+def _place(rows: Rows, row: int) -> Place:
+    return Place(rows.table["source_file"][int(row)].as_py(), rows.table["source_line"][int(row)].as_py())

@@ -1,0 +1,137 @@
+"""How long each request holds its blocks, and what its output adds: from the log, from rates, or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, cast
+
+import numpy as np
+
+from prefixledger.errors import UsageError
+from prefixledger.replay.lookups import NO_TIME
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prefixledger.config.scenario import InFlight, Pool
+    from prefixledger.replay.lookups import Lookups
+
+
+Mode = Literal["logged", "estimated", "none"]
+OutputMode = Literal["as_decoded", "at_release", "ignore"]
+
+
+@dataclass(frozen=True, slots=True)
+class Residence:
+    """The time that the lookups of one pool hold their blocks.
+
+    Attributes:
+        mode: ``logged``, ``estimated`` or ``none``: what ``auto`` came to.
+        output: ``as_decoded``, ``at_release`` or ``ignore``: what ``auto`` came to.
+        hold_us: int64[k], from admission to release if nothing hits.
+        prefill_us: int64[k], the part of it before the first output token.
+        hit_saves_us: How much a hit block shortens both.
+        notes: What the reader must know, one sentence each.
+    """
+
+    mode: Mode
+    output: OutputMode
+    hold_us: NDArray[np.int64]
+    prefill_us: NDArray[np.int64]
+    hit_saves_us: float
+    notes: tuple[str, ...] = ()
+
+
+def decide_residence(pool: Pool, lookups: Lookups, mine: NDArray[np.int64], block_size: int) -> Residence:
+    """Settle residence and output of one pool (replay.md §3).
+
+    Args:
+        pool: Its profile and what the scenario asks for.
+        lookups: All lookups.
+        mine: int64[k], those of the pool.
+        block_size: Tokens per block of the pool.
+
+    Raises:
+        UsageError: The log has no ends but they are asked for, or the profile knows no running requests.
+    """
+    wanted = pool.in_flight
+    if pool.cache.profile == "textbook":
+        if wanted.residence not in ("auto", "none") or wanted.output not in ("auto", "ignore"):
+            raise UsageError(
+                f"pool {pool.name!r}: profile 'textbook' knows neither running requests nor output",
+                hint='set residence = "none" and output = "ignore", or replay profile "vllm"',
+            )
+        return _none(mine.size, "ignore")
+    has_end = lookups.finished_us[mine] != NO_TIME
+    mode = _mode(wanted, has_end=bool(has_end.any()))
+    if mode == "logged" and not has_end.any():
+        raise UsageError(
+            f"pool {pool.name!r}: residence 'logged' needs an end of each request, and the log has none",
+            hint='map finished_at or duration, give rates for residence = "estimated", or set residence = "none"',
+        )
+    automatic = "ignore" if mode == "none" else "as_decoded"
+    output = cast("OutputMode", automatic if wanted.output == "auto" else wanted.output)
+    if mode == "none":
+        return _none(mine.size, output)
+    hold, prefill = _estimated(pool, lookups, mine)
+    if mode == "estimated":
+        saves = 1000.0 * (wanted.prefill_ms_per_token or 0.0) * block_size * wanted.hits_shorten_prefill
+        return Residence(mode, output, hold, prefill, saves)
+    return _logged(pool, lookups, mine, output, (hold, prefill))
+
+
+def _mode(wanted: InFlight, *, has_end: bool) -> Mode:
+    if wanted.residence != "auto":
+        return cast("Mode", wanted.residence)
+    if has_end:
+        return "logged"
+    return "none" if wanted.prefill_ms_per_token is None else "estimated"
+
+
+def _none(count: int, output: OutputMode) -> Residence:
+    return Residence("none", output, np.zeros(count, np.int64), np.zeros(count, np.int64), 0.0)
+
+
+def _estimated(
+    pool: Pool, lookups: Lookups, mine: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    prefill_us = 1000.0 * (pool.in_flight.prefill_ms_per_token or 0.0)
+    decode_us = 1000.0 * (pool.in_flight.decode_ms_per_token or 0.0)
+    prefill = np.rint(prefill_us * lookups.prompt_tokens[mine]).astype(np.int64)
+    decode = np.rint(decode_us * np.maximum(lookups.output_tokens[mine], 0)).astype(np.int64)
+    return prefill + decode, prefill
+
+
+def _logged(
+    pool: Pool,
+    lookups: Lookups,
+    mine: NDArray[np.int64],
+    output: OutputMode,
+    estimate: tuple[NDArray[np.int64], NDArray[np.int64]],
+) -> Residence:
+    """Take the logged times; a row without an end is estimated, or holds nothing where no rates are given."""
+    admitted, finished, first_token = (
+        times[mine] for times in (lookups.admitted_us, lookups.finished_us, lookups.first_token_us)
+    )
+    begin = np.where(admitted == NO_TIME, lookups.started_us[mine], admitted)
+    has_end = finished != NO_TIME
+    hold = np.where(has_end, np.maximum(finished - begin, 0), estimate[0])
+    known = has_end & (first_token != NO_TIME)
+    # Without a logged first token the output grows over the whole residence.
+    prefill = np.where(known, np.clip(first_token - begin, 0, hold), np.where(has_end, 0, estimate[1]))
+    notes = []
+    if not has_end.all():
+        how = (
+            "are estimated from the given rates"
+            if pool.in_flight.prefill_ms_per_token is not None
+            else "hold no memory"
+        )
+        notes.append(
+            f"pool {pool.name!r}: {int((~has_end).sum())} of {mine.size} lookups have no logged end and {how}"
+        )
+    if (admitted[has_end] == NO_TIME).any():
+        notes.append(
+            f"pool {pool.name!r}: the log does not tell queueing from service, so under load queueing is counted twice: "
+            "once in the logged duration, once in the simulation"
+        )
+    return Residence("logged", output, hold, prefill, 0.0, tuple(notes))

@@ -1,0 +1,182 @@
+"""The replay stage: from an indexed workspace and a scenario to the files of one replay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prefixledger import schema
+from prefixledger.config.scenario import default_scenario, dump
+from prefixledger.index import load
+from prefixledger.replay import tables
+from prefixledger.replay.chains import build_chains
+from prefixledger.replay.curves import capacity_curve, thin, ttl_curve
+from prefixledger.replay.facts import pool_evidence, pool_warm_ups
+from prefixledger.replay.fingerprint import fingerprint
+from prefixledger.replay.ladder import climb, ideal_hits
+from prefixledger.replay.lookups import COLUMNS, Log, number_sources, read_lookups, read_rows
+from prefixledger.replay.named_events import name_events
+from prefixledger.replay.notes import run_notes
+from prefixledger.replay.numbering import number_all
+from prefixledger.replay.plan import make_plan
+from prefixledger.replay.pool_run import run_pool
+from prefixledger.replay.shared_nodes import shared_nodes
+from prefixledger.replay.store import check_name, keep, reuse
+from prefixledger.replay.summary import summarize
+from prefixledger.replay.touches import find_touches
+from prefixledger.replay.warmup import covered_since
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from prefixledger.config.events import Event
+    from prefixledger.config.scenario import Scenario
+    from prefixledger.replay.named_events import NamedEvent
+    from prefixledger.replay.numbering import Numbering
+    from prefixledger.replay.pool_run import PoolRun
+    from prefixledger.replay.summary import ReplaySummary
+    from prefixledger.replay.touches import Touches
+    from prefixledger.replay.warmup import WarmUp
+    from prefixledger.workspace import Workspace
+
+CURVE_POINTS = 200
+"""Points of a stored curve; at each the number is exact."""
+
+
+def run(
+    workspace: Workspace,
+    scenario: Scenario | None = None,
+    *,
+    name: str | None = None,
+    events: Sequence[Event] = (),
+    force: bool = False,
+    progress: Callable[[str], None] | None = None,
+) -> ReplaySummary:
+    """Replay an indexed workspace under a scenario and keep what was found in ``replays/<name>/``.
+
+    A replay that is there already and was made from the same requests, scenario and code is used as it is.
+
+    Args:
+        workspace: Where requests and index are.
+        scenario: Its pools, fleets and events; None is the default: everything as logged, unlimited, under vLLM.
+        name: Name of the replay, else that of the scenario.
+        events: More events, from a file beside the log; they may name replicas that the log lacks.
+        force: Whether to replay again even if nothing changed.
+        progress: Called with a few words whenever a step begins.
+
+    Returns:
+        What was found, in a few numbers.
+
+    Raises:
+        UsageError: The scenario does not fit the log, or the log cannot be looked up at all.
+        InputError: The workspace holds nothing to replay.
+    """
+    tell = progress or _say_nothing
+    scenario = scenario or default_scenario()
+    if name is not None:
+        scenario = scenario.model_copy(update={"name": check_name(name)})
+    scenario.check_events(tuple(events))
+    named = name_events(scenario, events)
+    text = dump(scenario.model_copy(update={"event": tuple(each.event for each in named)}))
+    folder = workspace.replay(scenario.name)
+    tell("compare with the replay that is there")
+    made_from = fingerprint(workspace, text, [event.event_id for event in named if event.from_file])
+    if not force and (found := reuse(folder, made_from)) is not None:
+        return found
+    tell("load the index")
+    log = _read_log(workspace, scenario)
+    files, found = replay_log(log, scenario, named, tell)
+    found = found.stored(folder, made_from["digest"])
+    tell("write")
+    keep(folder, made_from, text, files, found)
+    return found
+
+
+def _say_nothing(_step: str) -> None:
+    pass
+
+
+def _read_log(workspace: Workspace, scenario: Scenario) -> Log:
+    matched = {field for pool in scenario.pool if pool.match is not None for field in pool.match.fields}
+    index = load(workspace, columns=[*COLUMNS, *sorted(matched - set(COLUMNS))])
+    rows = read_rows(index.requests)
+    return Log(rows, read_lookups(rows), index.forest)
+
+
+def replay_log(
+    log: Log,
+    scenario: Scenario,
+    named: Sequence[NamedEvent],
+    tell: Callable[[str], None] = _say_nothing,
+) -> tuple[dict[str, pa.Table], ReplaySummary]:
+    """Replay a log in memory.
+
+    Args:
+        log: All rows, lookups and blocks.
+        scenario: Pools, fleets and seed.
+        named: All events, those of the scenario included, in order of time.
+        tell: Called with a few words whenever a step begins.
+
+    Returns:
+        The tables of the replay by file name, and its summary, which is kept nowhere yet.
+
+    Raises:
+        UsageError: The scenario does not fit the log.
+    """
+    tell("place lookups")
+    plan = make_plan(log, scenario, named)
+    chains = build_chains(log.forest.parent)
+    tell("replay")
+    runs = [run_pool(pool, log, chains) for pool in plan.pools]
+    numbering = number_all(runs)
+    tell("climb the ladder")
+    rungs = [climb(run) for run in runs]
+    ideal = ideal_hits(runs, log.lookups, chains)
+    tell("collect evidence")
+    touches = [find_touches(run.log, resets) for run, resets in zip(runs, numbering.resets, strict=True)]
+    evidence = [pool_evidence(run, touched) for run, touched in zip(runs, touches, strict=True)]
+    shared = shared_nodes(log.forest.parent, _in_order(runs, numbering))
+    files = {
+        "lookup_facts.parquet": tables.lookup_facts(runs, numbering, log),
+        "facts.parquet": tables.facts(runs, evidence, numbering),
+        "removals.parquet": tables.removals(runs, numbering, chains),
+        "events.parquet": tables.events(runs, numbering),
+        "replicas.parquet": tables.replicas(runs),
+        "warmups.parquet": tables.warmups(_warm_ups(log, runs)),
+        "ladder.parquet": tables.ladder(runs, rungs, ideal, numbering),
+        "shared.parquet": tables.shared(shared, log),
+        "lookup_shared.parquet": tables.lookup_shared(shared),
+        **_curves(runs, touches),
+    }
+    notes = (*plan.notes, *run_notes(runs))
+    return files, summarize(scenario.name, log, runs, rungs, ideal, notes)
+
+
+def _in_order(runs: Sequence[PoolRun], numbering: Numbering) -> NDArray[np.int64]:
+    return np.concatenate([run.last_block for run in runs])[numbering.order]
+
+
+def _warm_ups(log: Log, runs: Sequence[PoolRun]) -> Iterator[WarmUp]:
+    started_us = log.rows.started_us
+    since_us = covered_since(number_sources(log.rows), started_us)[log.lookups.request_row]
+    for run in runs:
+        yield from pool_warm_ups(run, since_us, int(started_us[-1] - started_us[0]))
+
+
+def _curves(runs: Sequence[PoolRun], touches: Sequence[Touches]) -> dict[str, pa.Table]:
+    """Draw both curves of every pool; the capacity curve of a cache outside the laws is not known."""
+    pairs = list(zip(runs, touches, strict=True))
+    capacity = [
+        (run, *thin(capacity_curve(touched, ttl_us=run.plan.ttl_us), CURVE_POINTS))
+        for run, touched in pairs
+        if run.plan.pool.cache.profile != "textbook"
+    ]
+    ttl = [(run, *thin(ttl_curve(touched), CURVE_POINTS)) for run, touched in pairs]
+    return {
+        "capacity_curve.parquet": tables.curve(schema.CAPACITY_CURVE, "capacity_blocks", capacity),
+        "ttl_curve.parquet": tables.curve(schema.TTL_CURVE, "ttl_us", ttl),
+    }
