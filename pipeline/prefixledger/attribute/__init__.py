@@ -1,0 +1,9 @@
+"""Names the cause of every missed token, through the statements of sql/."""
+
+from __future__ import annotations
+
+from prefixledger.attribute.marts import Marts, marts
+from prefixledger.attribute.run import run
+from prefixledger.attribute.window import Window, choose_window, default_window
+
+__all__ = ["Marts", "Window", "choose_window", "default_window", "marts", "run"]

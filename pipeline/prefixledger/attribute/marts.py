@@ -1,0 +1,156 @@
+"""Aggregates the books of one replay over a window into the tables that a report is drawn from."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from prefixledger.attribute.inputs import read_requests, read_scenario
+from prefixledger.attribute.prices import costs_table, observed_bills, price_tables, simulated_bills
+from prefixledger.attribute.session import Session
+from prefixledger.attribute.window import Window, bucket_us
+from prefixledger.economics.rates import SLOT_US
+from prefixledger.errors import UsageError
+from prefixledger.workspace import write_json, write_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from prefixledger.attribute.prices import CardUse
+    from prefixledger.config.scenario import Scenario
+    from prefixledger.economics.bill import Bill
+    from prefixledger.workspace import Workspace
+
+STEPS_BEFORE_PRICES = ("50_window/windowed", "50_window/uses")
+STEPS = (
+    "50_window/asked",
+    "50_window/pieces",
+    "60_marts/totals",
+    "60_marts/left_out",
+    "60_marts/causes",
+    "60_marts/details",
+    "60_marts/timeline",
+    "60_marts/by_replica",
+    "60_marts/by_field",
+    "60_marts/rungs",
+    "60_marts/usage",
+    "60_marts/observed_book",
+    "60_marts/owned",
+    "60_marts/visits",
+    "60_marts/prefixes",
+    "60_marts/struck",
+    "60_marts/recovery",
+    "60_marts/resets",
+    "60_marts/billed_reads",
+    "60_marts/billed_misses",
+    "60_marts/billed_usage",
+)
+CHECKS = ("70_checks/marts_close",)
+_FILES = ("lookups", "segments", "observed", "events", "replicas", "shared", "lookup_shared")
+
+
+@dataclass(frozen=True, slots=True)
+class Marts:
+    """What a window of one replay comes to; the columns of each table are in the header of its file in ``sql/60_marts``.
+
+    Attributes:
+        window: The window.
+        bucket_us: Width of the slices of ``timeline``, microseconds.
+        cards: The rate cards that apply, with the TTL that writes are made for.
+        bills: Money by the hits and misses of the replay, one bill for each currency.
+        observed_bills: Money by the usage that the log carries, of the requests that carry it.
+        totals: By basis, and in all.
+        left_out: Requests that are no lookups, by reason.
+        causes: Missed tokens by cause.
+        details: Missed tokens by ``cause:detail``.
+        timeline: By time.
+        by_replica: By replica.
+        by_field: By tenant, model and other fields of the log.
+        rungs: The ladder.
+        usage: What the log says of its cache, in one row.
+        observed_book: The observed book by cause, in one row.
+        prefixes: By shared prefix.
+        resets: By reset.
+        recovery: By reset and minute around it.
+        costs: ``bills`` and ``observed_bills`` as a table.
+    """
+
+    window: Window
+    bucket_us: int
+    cards: tuple[CardUse, ...]
+    bills: tuple[Bill, ...]
+    observed_bills: tuple[Bill, ...]
+    totals: pa.Table
+    left_out: pa.Table
+    causes: pa.Table
+    details: pa.Table
+    timeline: pa.Table
+    by_replica: pa.Table
+    by_field: pa.Table
+    rungs: pa.Table
+    usage: pa.Table
+    observed_book: pa.Table
+    prefixes: pa.Table
+    resets: pa.Table
+    recovery: pa.Table
+    costs: pa.Table
+
+
+def marts(workspace: Workspace, name: str, window: Window, *, threads: int = 2) -> Marts:
+    """Aggregate a window, and write each table to ``replays/<name>/marts/``.
+
+    Args:
+        workspace: Where the books are.
+        name: Name of the scenario.
+        window: A filter on arrivals.
+        threads: Threads of DuckDB; the tables do not depend on it.
+
+    Raises:
+        UsageError: This scenario has no books, or a model in it has no rate.
+        InternalError: Two cuts of the window do not sum to the same.
+    """
+    folder = workspace.replay(name)
+    scenario = read_scenario(folder)
+    with Session(threads) as session:
+        session.bind(_books(folder))
+        session.bind({"requests": read_requests(workspace, scenario)})
+        result = _aggregate(session, scenario, window)
+    for field in fields(result):
+        value = getattr(result, field.name)
+        if isinstance(value, pa.Table):
+            write_table(folder / "marts" / f"{field.name}.parquet", value)
+    write_json(folder / "marts" / "window.json", {**asdict(window), "bucket_us": result.bucket_us})
+    return result
+
+
+def _aggregate(session: Session, scenario: Scenario, window: Window) -> Marts:
+    bucket = bucket_us(window)
+    parameters = {"from_us": window.from_us, "to_us": window.to_us, "bucket_us": bucket, "slot_us": SLOT_US}
+    session.run(STEPS_BEFORE_PRICES, parameters)
+    prices = price_tables(session.table("uses"), scenario)
+    session.bind({"prices": prices.prices, "cards": prices.cards})
+    session.run(STEPS, parameters)
+    session.check(CHECKS)
+    simulated = simulated_bills(prices.used, session.table("billed_reads"), session.table("billed_misses"))
+    observed = observed_bills(prices.used, session.table("billed_usage"))
+    tables = {
+        field.name: session.table(field.name) for field in fields(Marts) if f"60_marts/{field.name}" in STEPS
+    }
+    return Marts(
+        window=window,
+        bucket_us=bucket,
+        cards=prices.used,
+        bills=simulated,
+        observed_bills=observed,
+        costs=costs_table((("simulated", simulated), ("observed", observed))),
+        **tables,
+    )
+
+
+def _books(folder: Path) -> dict[str, pa.Table]:
+    if not (folder / "lookups.parquet").is_file():
+        raise UsageError(f"replay {folder.name!r} has no books", hint="run prefixledger replay again")
+    return {file: pq.read_table(folder / f"{file}.parquet") for file in _FILES}

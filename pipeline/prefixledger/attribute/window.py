@@ -1,0 +1,124 @@
+"""Which part of the log a report is about, and how finely its time is cut."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from prefixledger.config.units import datetime_us, us_datetime
+from prefixledger.errors import UsageError
+
+if TYPE_CHECKING:
+    from datetime import tzinfo
+
+    from prefixledger.workspace import Workspace
+
+MOST_BUCKETS = 200
+_SECOND_US = 1_000_000
+_STEPS_S = (
+    1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200, 86_400,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A stretch of arrivals.
+
+    Attributes:
+        from_us: First microsecond since 1970.
+        to_us: First microsecond behind it.
+        zone: IANA name of the time zone it was chosen in.
+        relative: Whether times are offsets from the start of the log.
+        why: ``last whole ISO week``, ``whole log`` or ``as asked``.
+    """
+
+    from_us: int
+    to_us: int
+    zone: str = "UTC"
+    relative: bool = False
+    why: str = "whole log"
+
+
+def default_window(
+    workspace: Workspace, *, zone: str = "UTC", from_us: int | None = None, to_us: int | None = None
+) -> Window:
+    """Choose the window of a workspace from its manifest; see ``choose_window``."""
+    manifest = json.loads(workspace.manifest.read_text(encoding="utf-8"))
+    read = [source for source in manifest["sources"] if source["first_at_us"] is not None]
+    return choose_window(
+        min((source["first_at_us"] for source in read), default=0),
+        max((source["last_at_us"] for source in read), default=-1),
+        relative=any(source["clock"] == "relative" for source in read),
+        zone=zone,
+        from_us=from_us,
+        to_us=to_us,
+    )
+
+
+def choose_window(
+    first_us: int,
+    last_us: int,
+    *,
+    relative: bool = False,
+    zone: str = "UTC",
+    from_us: int | None = None,
+    to_us: int | None = None,
+) -> Window:
+    """Choose what a report covers (product.md §3, Windows).
+
+    Args:
+        first_us: First arrival in the log, microseconds since 1970.
+        last_us: Last arrival.
+        relative: Whether the clock of the log is relative: it has no weeks.
+        zone: IANA name; weeks begin on Monday at midnight there.
+        from_us: Begin as asked; None is the begin of the log.
+        to_us: First microsecond behind the window as asked; None is the end of the log.
+
+    Returns:
+        What was asked for, else the last ISO week wholly between first and last arrival, else the whole log.
+
+    Raises:
+        UsageError: There is no such time zone, or the window ends before it begins.
+    """
+    try:
+        where = ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError) as error:
+        raise UsageError(f"there is no time zone {zone!r}", hint='write "UTC", "Europe/Berlin" …') from error
+    if from_us is not None or to_us is not None:
+        begin = first_us if from_us is None else from_us
+        end = last_us + 1 if to_us is None else to_us
+        if end <= begin:
+            raise UsageError(
+                f"the window ends ({_iso(end)}) before it begins ({_iso(begin)})",
+                hint=f"the log runs from {_iso(first_us)} to {_iso(last_us)}",
+            )
+        return Window(begin, end, zone, relative, "as asked")
+    monday = None if relative else _monday(last_us, where)
+    if monday is not None:
+        begin, end = (datetime_us(at) for at in (monday - timedelta(days=7), monday))
+        if begin >= first_us:
+            return Window(begin, end, zone, relative, "last whole ISO week")
+    return Window(first_us, last_us + 1, zone, relative, "whole log")
+
+
+def bucket_us(window: Window) -> int:
+    """Return the width of the timeline's slices in microseconds: at most 200 of them, of a round length."""
+    length_us = max(0, window.to_us - window.from_us)
+    for step_s in _STEPS_S:
+        if step_s * _SECOND_US * MOST_BUCKETS >= length_us:
+            return step_s * _SECOND_US
+    day_us = _STEPS_S[-1] * _SECOND_US
+    return -(-length_us // (day_us * MOST_BUCKETS)) * day_us
+
+
+def _monday(at_us: int, zone: tzinfo) -> datetime:
+    """Return the midnight in that zone at which the ISO week of a moment begins."""
+    local = us_datetime(at_us).astimezone(zone)
+    return datetime(local.year, local.month, local.day, tzinfo=zone) - timedelta(days=local.weekday())
+
+
+def _iso(at_us: int) -> str:
+    return us_datetime(at_us).astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -1,0 +1,3 @@
+"""What tokens cost: formulas, rate cards and bills."""
+
+from __future__ import annotations

@@ -1,0 +1,103 @@
+-- Question: what became of every prompt token, piece by piece, under the names of the log?
+-- Row: one segment of one lookup, hit or missed; the pieces of a lookup sum to its prompt.
+-- Inputs: merged, uncacheable, unmeasured, lookup_facts, requests, replicas, events, block_keys.
+-- Columns: request_row, lookup, request_id, source, source_line, admitted_at, pool, replica, first_block,
+--   n_blocks, tokens, written_tokens, hit, cause, detail, prefix_key, previous_request_id, last_used_at,
+--   removed_at, removed_by, elsewhere, resident_replica, needed_capacity_blocks, needed_ttl_s, event_id,
+--   hit_on_other_replica, hit_with_more_capacity, hit_with_longer_ttl, hit_with_stable_prefix
+with pieces as (
+    select *, if(hit, 0, tokens) as written_tokens
+    from merged
+    union all by name
+    select *, false as hit, 'uncacheable' as cause, false as elsewhere
+    from uncacheable
+),
+named as (
+    select
+        pieces.*,
+        lookup_facts.admitted_at,
+        lookup_facts.pool,
+        replicas.name as replica,
+        before.request_row as previous_row,
+        remover.request_row as remover_row
+    from pieces
+    join lookup_facts using (lookup)
+    join replicas on replicas.replica = lookup_facts.replica
+    left join lookup_facts as before on before.lookup = pieces.previous
+    left join lookup_facts as remover on remover.lookup = pieces.removed_by
+),
+-- A row with usage and no keys: what it read is a hit, the rest has no proven cause.
+observed as (
+    select
+        requests.request_row,
+        requests.pool,
+        requests.replica_name as replica,
+        coalesce(requests.admitted_at, requests.started_at) as admitted_at,
+        half.hit,
+        if(half.hit, null, 'unexplained') as cause,
+        if(
+            half.hit,
+            requests.cached_tokens_observed,
+            requests.prompt_tokens - requests.cached_tokens_observed
+        ) as tokens,
+        if(
+            half.hit,
+            0,
+            coalesce(requests.cache_write_5m_tokens_observed, 0) + coalesce(requests.cache_write_1h_tokens_observed, 0)
+        ) as written_tokens,
+        0 as first_block,
+        0 as n_blocks,
+        false as elsewhere
+    from unmeasured
+    join requests using (request_row)
+    cross join (values (true), (false)) as half (hit)
+    where unmeasured.reason = 'usage'
+),
+everything as (
+    select * from named
+    union all by name
+    select * from observed where tokens <> 0
+)
+select
+    everything.request_row,
+    everything.lookup,
+    asking.request_id,
+    asking.source,
+    asking.source_line,
+    everything.admitted_at,
+    everything.pool,
+    everything.replica,
+    everything.first_block,
+    everything.n_blocks,
+    everything.tokens,
+    everything.written_tokens,
+    everything.hit,
+    everything.cause,
+    case everything.cause
+        when 'misrouted' then resident.name
+        when 'expired' then printf('%.6g s', everything.needed_ttl_us / 1e6)
+        when 'evicted' then everything.needed_capacity_blocks || ' blocks'
+        else everything.detail
+    end as detail,
+    lower(hex(block_keys.key)) as prefix_key,
+    previous.request_id as previous_request_id,
+    everything.last_used_at,
+    everything.removed_at,
+    remover.request_id as removed_by,
+    everything.elsewhere,
+    resident.name as resident_replica,
+    everything.needed_capacity_blocks,
+    everything.needed_ttl_us / 1e6 as needed_ttl_s,
+    events.event_id,
+    coalesce(everything.other_replica, false) as hit_on_other_replica,
+    coalesce(everything.more_capacity, false) as hit_with_more_capacity,
+    coalesce(everything.longer_ttl, false) as hit_with_longer_ttl,
+    null::boolean as hit_with_stable_prefix
+from everything
+join requests as asking on asking.request_row = everything.request_row
+left join block_keys on block_keys.block = everything.last_block
+left join requests as previous on previous.request_row = everything.previous_row
+left join requests as remover on remover.request_row = everything.remover_row
+left join replicas as resident on resident.replica = everything.resident_replica
+left join events on events.event = everything.event
+order by everything.lookup nulls last, everything.request_row, everything.first_block, everything.hit desc

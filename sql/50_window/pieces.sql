@@ -1,0 +1,28 @@
+-- Question: what became of the prompt tokens of the window, piece by piece?
+-- Row: one segment of a lookup in the window; written_1h_tokens is the part of written_tokens that the log
+--   says was written to live longer than 5 minutes.
+-- Inputs: segments, asked.
+-- Columns: request_row, lookup, pool, replica, block_size, card, first_block, n_blocks, tokens,
+--   written_tokens, written_1h_tokens, hit, cause, detail, elsewhere, event_id
+select
+    segments.request_row,
+    segments.lookup,
+    segments.pool,
+    segments.replica,
+    asked.block_size,
+    asked.card,
+    segments.first_block,
+    segments.n_blocks,
+    segments.tokens,
+    segments.written_tokens,
+    case
+        when segments.lookup is null and not segments.hit then coalesce(asked.observed_write_1h_tokens, 0)
+        else 0
+    end as written_1h_tokens,
+    segments.hit,
+    segments.cause,
+    segments.detail,
+    segments.elsewhere,
+    segments.event_id
+from segments
+join asked using (request_row)

@@ -1,0 +1,55 @@
+-- Question: which shared prefix owns each token of the window, and what became of it?
+-- Row: one outcome of one request on one shared node of its path; node is null for what no shared node owns:
+--   blocks behind the last one, tokens outside full blocks, requests without keys. level counts the shared
+--   nodes above.
+-- Inputs: pieces, lookup_shared.
+-- Columns: request_row, node, level, replica, card, hit, cause, tokens, written_tokens, written_1h_tokens
+with placed as (
+    select
+        lookup,
+        node,
+        first_block,
+        n_blocks,
+        row_number() over (partition by lookup order by first_block) - 1 as level
+    from lookup_shared
+),
+cut as (
+    select
+        pieces.*,
+        placed.node,
+        if(placed.node is null, null, placed.level) as level,
+        (
+            least(placed.first_block + placed.n_blocks, pieces.first_block + pieces.n_blocks)
+            - greatest(placed.first_block, pieces.first_block)
+        ) * pieces.block_size as own_tokens
+    from pieces
+    join placed
+        on placed.lookup = pieces.lookup
+        and placed.first_block < pieces.first_block + pieces.n_blocks
+        and pieces.first_block < placed.first_block + placed.n_blocks
+)
+select
+    request_row,
+    node,
+    level,
+    replica,
+    card,
+    hit,
+    cause,
+    own_tokens as tokens,
+    -- A segment writes all of its full blocks or none.
+    if(written_tokens > 0, own_tokens, 0) as written_tokens,
+    0 as written_1h_tokens
+from cut
+union all by name
+select
+    request_row,
+    replica,
+    card,
+    hit,
+    cause,
+    tokens - n_blocks * block_size as tokens,
+    if(lookup is null, written_tokens - written_1h_tokens, 0) as written_tokens,
+    if(lookup is null, written_1h_tokens, 0) as written_1h_tokens
+from pieces
+where tokens > n_blocks * block_size

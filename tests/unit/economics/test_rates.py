@@ -1,0 +1,140 @@
+"""Rate cards from scenarios, GPU hours and the shipped price list."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+
+from prefixledger.config.pricing import ENGINE_RATES, Pricing, Rates
+from prefixledger.config.units import datetime_us
+from prefixledger.economics import rates
+from prefixledger.errors import UsageError
+
+HOUR_US = 3_600_000_000
+
+
+def _us(text: str) -> int:
+    return datetime_us(datetime.fromisoformat(text).replace(tzinfo=UTC))
+
+
+NOW = _us("2026-11-29T12:00")
+
+
+def _per_million(card: rates.RateCard) -> tuple[str, ...]:
+    prices = (card.base, card.read, card.write, card.write_1h)
+    return tuple(f"{(price * 1_000_000).normalize():f}" for price in prices)
+
+
+@pytest.mark.parametrize(
+    ("model", "provider", "prices"),
+    [
+        ("claude-opus-5-5", "anthropic", ("4", "0.2", "5", "8")),
+        ("gpt-6.1-sol", "openai", ("2", "0.1", "2.5", "2.5")),
+        ("kimi-k3", "moonshotai", ("3", "0.3", "3", "6")),
+        ("gemini-3.8-flash", "google", ("0.75", "0.075", "0.75", "0.75")),
+        ("us.anthropic.claude-opus-5-5", "bedrock", ("4.4", "0.22", "5.5", "8.8")),
+    ],
+)
+def test_listed_models(model: str, provider: str, prices: tuple[str, ...]) -> None:
+    """The list gives base, read, 5-minute and 1-hour write; what has no price of its own is plain input."""
+    assert _per_million(rates.model_cards(model, provider, NOW)[0].card) == prices
+
+
+def test_prices_have_dates() -> None:
+    """A price that changes at the turn of the year is taken as of the request."""
+    before, after = (
+        rates.model_cards("gemini-3.8-flash", "google", _us(day))[0].card
+        for day in ("2026-12-31T23:59", "2027-01-01T00:00")
+    )
+    assert after.base == 2 * before.base
+
+
+def test_prices_have_times_of_day() -> None:
+    """An off-peak hour of the same day has a price of its own."""
+    peak, off = (
+        rates.model_cards("deepseek-flash", "deepseek", _us(at))[0].card
+        for at in ("2026-11-27T02:00", "2026-11-27T12:00")
+    )
+    assert (peak.base, off.base) == (Decimal("0.3") / 1_000_000, Decimal("0.15") / 1_000_000)
+
+
+def test_long_prompts_fall_into_another_tier() -> None:
+    """The whole prompt is charged by its tier: 100,000 tokens are the cheap one, one more is not."""
+    short, long = rates.model_cards("claude-haiku-5-5", "anthropic", NOW)
+    assert (short.above_tokens, long.above_tokens) == (-1, 100_000)
+    assert _per_million(short.card) == ("0.1", "0.01", "0.125", "0.2")
+    assert _per_million(long.card) == ("0.5", "0.05", "0.625", "1")
+
+
+def test_a_gateway_is_no_provider() -> None:
+    """Under a provider that the list does not know, the model alone decides."""
+    assert rates.model_cards("claude-opus-5-5", "my-gateway", NOW) == rates.model_cards(
+        "claude-opus-5-5", "anthropic", NOW
+    )
+
+
+def test_an_unknown_model_is_an_error_with_near_names() -> None:
+    """A model without a rate is named, with the names nearest to it; nothing is taken in its place."""
+    with pytest.raises(UsageError, match="claude-opos-5-5") as caught:
+        rates.resolve(Pricing(rates="by-model"), model="claude-opos-5-5", provider="anthropic", at_us=NOW)
+    assert "claude-opus-5-5" in (caught.value.hint or "")
+
+
+def test_by_model_needs_a_model() -> None:
+    """A request without a model has no rate of its own."""
+    with pytest.raises(UsageError, match="names no model"):
+        rates.resolve(Pricing(rates="by-model"), model=None, provider="openai", at_us=NOW)
+
+
+def test_one_model_for_all() -> None:
+    """Rates that name a model apply to every row, whatever it says."""
+    pricing = Pricing(rates="claude-opus-5-5")
+    (tier,) = rates.resolve(pricing, model="llama", provider="vllm", at_us=NOW)
+    assert tier.card.base == Decimal(4) / 1_000_000
+    assert rates.varies(pricing)
+
+
+def test_rates_of_a_scenario() -> None:
+    """Base and output are per million; write and read are multiples of base."""
+    given = Rates(base=Decimal(3), write=Decimal("1.25"), read=Decimal("0.1"), output=Decimal(15))
+    (tier,) = rates.resolve(Pricing(rates=given), model=None, provider=None, at_us=NOW)
+    card = tier.card
+    assert _per_million(card) == ("3", "0.3", "3.75", "3.75")
+    assert card.output == Decimal("0.000015")
+    assert (card.w(), card.r) == (Decimal("1.25"), Decimal("0.1"))
+
+
+def test_engine_default_counts_prefill_tokens() -> None:
+    """An engine charges one prefill token for each token it computes, and nothing for reads and output."""
+    card = rates.card_of(ENGINE_RATES)
+    assert (card.currency, card.base, card.read, card.write, card.output) == ("prefill tokens", 1, 0, 1, 0)
+
+
+def test_price_of_gpu_hours() -> None:
+    """2.5 an hour at 10,000 prefilled tokens a second are 2.5 for 36 million tokens."""
+    (tier,) = rates.resolve(
+        Pricing(gpu_hour=Decimal("2.5"), prefill_tokens_per_s=10_000.0), model=None, provider=None, at_us=NOW
+    )
+    assert tier.card.base * 36_000_000 == pytest.approx(Decimal("2.5"))
+    assert (tier.card.read, tier.card.output) == (0, 0)
+
+
+def test_no_price_at_all_is_an_error() -> None:
+    """Half a GPU price is none."""
+    with pytest.raises(UsageError, match="neither rates nor gpu_hour"):
+        rates.resolve(Pricing(gpu_hour=Decimal(1)), model=None, provider=None, at_us=NOW)
+
+
+@pytest.mark.parametrize(("ttl_us", "price"), [(None, "5"), (HOUR_US // 12, "5"), (HOUR_US, "8")])
+def test_a_long_ttl_has_its_own_write_price(ttl_us: int | None, price: str) -> None:
+    """Writes that live longer than 5 minutes are charged as 1-hour writes."""
+    card = rates.model_cards("claude-opus-5-5", "anthropic", NOW)[0].card
+    assert card.write_for(ttl_us) * 1_000_000 == Decimal(price)
+
+
+def test_free_input_has_no_ratios() -> None:
+    """Where input is free, reads and writes cost as much as it."""
+    free = rates.RateCard("USD", *(Decimal(0) for _ in range(5)), source="")
+    assert (free.w(), free.r) == (1, 0)
