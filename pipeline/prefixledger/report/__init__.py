@@ -1,0 +1,10 @@
+"""Draws the report: from the marts to one page, its JSON twin and its tables."""
+
+from __future__ import annotations
+
+from prefixledger.report.build import build
+from prefixledger.report.summary import Summary, summary
+from prefixledger.report.view import ReportView
+from prefixledger.report.write import Written, check, write
+
+__all__ = ["ReportView", "Summary", "Written", "build", "check", "summary", "write"]

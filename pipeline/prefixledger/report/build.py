@@ -1,0 +1,177 @@
+"""Puts a report together from what the stages before it left in the workspace."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from prefixledger import __version__
+from prefixledger.attribute.marts import STEPS, STEPS_BEFORE_PRICES
+from prefixledger.attribute.marts import marts as window_marts
+from prefixledger.attribute.run import STEPS as CAUSE_STEPS
+from prefixledger.config.scenario import load_scenario
+from prefixledger.report import from_marts
+from prefixledger.report.curve_points import pool_curves
+from prefixledger.report.findings import derive
+from prefixledger.report.numbers import moment
+from prefixledger.report.parts import Source
+from prefixledger.report.prefix_tree import prefix_tree
+from prefixledger.report.view import Provenance, ReportView, Result, Setup, Window
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from prefixledger.attribute.marts import Marts
+    from prefixledger.attribute.window import Window as Stretch
+    from prefixledger.config.scenario import Scenario
+    from prefixledger.replay.summary import ReplaySummary
+    from prefixledger.workspace import Workspace
+
+_ONE_GAP_US = 3_600_000_000
+"""Each replica comes back with its first lookup after a gap; within an hour of each other it is one gap."""
+
+
+def build(workspace: Workspace, replays: Sequence[ReplaySummary], stretch: Stretch) -> ReportView:
+    """Aggregate a window of one or several replays into a report.
+
+    Args:
+        workspace: Where ingest, replay and attribution left their files.
+        replays: What was replayed; the report is about the first.
+        stretch: A filter on arrivals.
+
+    Raises:
+        UsageError: A replay has no books, or a model in it has no rate.
+        InternalError: Two cuts of the window do not sum to the same.
+    """
+    found = [(one, window_marts(workspace, one.name, stretch)) for one in replays]
+    first, marts = found[0]
+    scenario = load_scenario(first.folder / "scenario.toml")
+    window = _window(stretch, first.folder)
+    view = ReportView(
+        results=tuple(_result(one, its) for one, its in found),
+        window=window,
+        sources=sources(json.loads(workspace.manifest.read_text(encoding="utf-8"))),
+        made=Provenance(
+            version=__version__,
+            seed=scenario.seed,
+            fingerprint=first.digest,
+            queries=tuple(f"{step}.sql" for step in (*CAUSE_STEPS, *STEPS_BEFORE_PRICES, *STEPS)),
+        ),
+        timeline=from_marts.timeline(marts),
+        breakdowns=from_marts.breakdowns(marts),
+        prefixes=prefix_tree(marts.prefixes, window.length_s),
+        replicas=from_marts.replicas(marts),
+        curves=pool_curves(first, scenario, marts),
+        events=from_marts.events(marts),
+    )
+    return replace(view, findings=derive(view))
+
+
+def sources(manifest: Mapping[str, Any]) -> tuple[Source, ...]:
+    """Return the account of every input, in the order of the manifest."""
+    return tuple(
+        Source(
+            path=one["path"],
+            digest=one["source"],
+            format=one["format"],
+            why=one["why"],
+            size_bytes=one["bytes"],
+            records=one["records"],
+            kept=one["kept"],
+            rejected=one["rejected"],
+            duplicates=one["duplicates"],
+            joined=one["joined"],
+            skipped=one["skipped"],
+            reasons=dict(sorted(one["reasons"].items())),
+            truncated_at=one["truncated_at"],
+            identical_lines=one["identical_lines"],
+            block_size=one["block_size"] or 0,
+            block_ids=one["block_ids"],
+            id_scope=one["id_scope"],
+            clock=one["clock"],
+            notes=tuple(one["notes"]),
+        )
+        for one in manifest["sources"]
+    )
+
+
+def _result(one: ReplaySummary, marts: Marts) -> Result:
+    scenario = load_scenario(one.folder / "scenario.toml")
+    total, by_basis = from_marts.books(marts)
+    return Result(
+        name=one.name,
+        setup=_setup(one, scenario),
+        total=total,
+        by_basis=by_basis,
+        failed_requests=from_marts.left_out(marts, "failed"),
+        unmeasured_requests=from_marts.left_out(marts, "unmeasured"),
+        ideal_hit_tokens=from_marts.total_of(marts, "ideal_hit_tokens", "simulated"),
+        details=from_marts.details(marts),
+        observed=from_marts.observed(marts),
+        costs=from_marts.costs(marts),
+        ladder=from_marts.ladder(marts),
+        running_effect_tokens=from_marts.total_of(marts, "running_effect_tokens") or 0,
+    )
+
+
+def _setup(one: ReplaySummary, scenario: Scenario) -> Setup:
+    pools = [scenario.pool[p.pool] for p in one.pools]
+    engines = [p for p, pool in zip(one.pools, pools, strict=True) if not pool.hosted]
+    return Setup(
+        profiles=_once(p.profile for p in one.pools),
+        capacity=", ".join(_once(pool.cache.capacity for pool in pools)),
+        # A cache with a TTL and no capacity is somebody else's memory, whatever profile it is replayed under.
+        unlimited=any(p.capacity_blocks is None and p.ttl_us is None for p in engines),
+        ttl=", ".join(_once(pool.cache.ttl for pool in pools)),
+        routing=", ".join(_once(p.routing for p in one.pools)),
+        residence=", ".join(_once(p.residence for p in one.pools)),
+        pricing=", ".join(_once(_priced(scenario, pool.name) for pool in pools)),
+        toml=(one.folder / "scenario.toml").read_text(encoding="utf-8"),
+        notes=one.notes,
+    )
+
+
+def _priced(scenario: Scenario, name: str | None) -> str:
+    """Say in a word what a pool pays with."""
+    pool = next(p for p in scenario.pool if p.name == name)
+    pricing = scenario.pricing_of(pool)
+    if pricing.rates is None:
+        return "GPU hours"
+    return pricing.rates if isinstance(pricing.rates, str) else pricing.rates.currency
+
+
+def _once(words: Any) -> tuple[str, ...]:
+    """Keep the first of equal words, in order."""
+    return tuple(dict.fromkeys(words))
+
+
+def _window(stretch: Stretch, folder: Path) -> Window:
+    window = Window(stretch.from_us, stretch.to_us, stretch.zone, stretch.relative, stretch.why)
+    if stretch.to_us <= stretch.from_us:
+        return replace(window, from_us=None, to_us=None)
+    warm_ups = pq.read_table(folder / "warmups.parquet")
+    times = {name: warm_ups[name].cast(pa.int64()) for name in ("from_at", "to_at")}
+    inside = pc.and_(pc.less(times["from_at"], stretch.to_us), pc.greater(times["to_at"], stretch.from_us))
+    rows = warm_ups.filter(inside).to_pylist()
+    resumed = sorted(from_marts.microseconds(r["from_at"]) or 0 for r in rows if r["cause"] == "coverage_gap")
+    gaps = [at for n, at in enumerate(resumed) if not n or at - resumed[n - 1] > _ONE_GAP_US]
+    ends = [from_marts.microseconds(r["to_at"]) or 0 for r in rows]
+    return replace(
+        window, warm_up=_warm_up(len({r["replica"] for r in rows}), ends, window), resumed=tuple(gaps)
+    )
+
+
+def _warm_up(replicas: int, ends: list[int], window: Window) -> str:
+    if not ends:
+        return "All caches were warm when the window began."
+    many = f"{replicas} replicas" if replicas > 1 else "1 replica"
+    return (
+        f"{many} warmed up in this window, the last until {moment(max(ends), window, seconds=True)}; what was first "
+        "seen before that is cold, 'first seen during the warm-up'."
+    )

@@ -1,0 +1,103 @@
+"""Reads the curves that a replay left behind, and prices every time to live."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from prefixledger.config.kv_size import bytes_per_token
+from prefixledger.economics.rates import resolve, varies
+from prefixledger.report.parts import CapacityPoint, Curves, TtlPoint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pyarrow as pa
+
+    from prefixledger.attribute.marts import Marts
+    from prefixledger.config.scenario import Pool, Scenario
+    from prefixledger.economics.rates import RateCard
+    from prefixledger.replay.summary import PoolSummary, ReplaySummary
+
+_WHOLE_LOG = "Over the whole log, one request at a time, without the memory of running requests."
+
+
+def pool_curves(summary: ReplaySummary, scenario: Scenario, marts: Marts) -> tuple[Curves, ...]:
+    """Return the curves of every pool, the one with the most prompt tokens first.
+
+    A pool that a provider runs, or that has a TTL and no capacity, is not ours to size: it has a TTL curve only.
+    """
+    folder = summary.folder
+    capacity, ttl = (pq.read_table(folder / f"{name}_curve.parquet") for name in ("capacity", "ttl"))
+    facts = pq.read_table(folder / "lookup_facts.parquet", columns=["pool", "full_blocks", "refused"])
+    found = [
+        _curves(
+            one,
+            scenario.pool[one.pool],
+            _rows(capacity, one.pool),
+            _rows(ttl, one.pool),
+            _card(scenario, one, marts),
+            facts,
+        )
+        for one in summary.pools
+    ]
+    return tuple(sorted(found, key=lambda c: (-c.prompt_tokens, c.pool)))
+
+
+def _rows(table: pa.Table, pool: int) -> list[dict[str, int]]:
+    rows: list[dict[str, int]] = table.filter(pc.equal(table["pool"], pool)).to_pylist()
+    return rows
+
+
+def _curves(
+    one: PoolSummary,
+    pool: Pool,
+    capacity: list[dict[str, int]],
+    ttl: list[dict[str, int]],
+    card: RateCard | None,
+    facts: pa.Table,
+) -> Curves:
+    mine = facts.filter(pc.equal(facts["pool"], one.pool))
+    full_tokens = (pc.sum(mine["full_blocks"]).as_py() or 0) * one.block_size
+    shape = pool.model
+    return Curves(
+        pool=one.name,
+        prompt_tokens=one.prompt_tokens,
+        capacity=()
+        if pool.hosted or (one.capacity_blocks is None and one.ttl_us is not None)
+        else tuple(CapacityPoint(r["capacity_blocks"], r["hit_tokens"]) for r in capacity),
+        capacity_today=one.capacity_blocks,
+        block_size=one.block_size,
+        kv_bytes_per_block=None if shape is None else round(bytes_per_token(shape) * one.block_size),
+        ttl=tuple(
+            TtlPoint(
+                r["ttl_us"] / 1e6,
+                r["hit_tokens"],
+                _multiplier(card, r["ttl_us"], r["hit_tokens"], full_tokens, one.prompt_tokens),
+            )
+            for r in ttl
+        ),
+        ttl_today_s=None if one.ttl_us is None else one.ttl_us / 1e6,
+        note=_WHOLE_LOG,
+    )
+
+
+def _multiplier(card: RateCard | None, ttl_us: int, hit: int, full: int, prompt: int) -> float | None:
+    """Return (uncached + r x read + w x written) / prompt: missed full blocks are written (product.md, section 8)."""
+    if card is None or not prompt:
+        return None
+    written = max(0, full - hit)
+    w, r = float(card.w(ttl_us)), float(card.r)
+    return (prompt - hit - written + r * hit + w * written) / prompt
+
+
+def _card(scenario: Scenario, one: PoolSummary, marts: Marts) -> RateCard | None:
+    """Return the one rate card of a pool; None where its lookups pay several prices."""
+    pricing = scenario.pricing_of(scenario.pool[one.pool])
+    if not varies(pricing):
+        return resolve(pricing, model=None, provider=None, at_us=0)[0].card
+    hosted: Iterable[RateCard] = (use.card for use in marts.cards if use.card.currency.isupper())
+    ratios = {(card.w(0), card.w(None), card.r): card for card in hosted}
+    return next(iter(ratios.values())) if len(ratios) == 1 else None

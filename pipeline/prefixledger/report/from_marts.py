@@ -1,0 +1,204 @@
+"""Reads the tables that the attribution aggregated into the parts of a report."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+
+from prefixledger.report.books import Book, Detail, Observed
+from prefixledger.report.parts import Breakdown, Bucket, Cost, Event, Group, Replica, Rung, Timeline
+from prefixledger.schema import CAUSES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from prefixledger.attribute.marts import Marts
+    from prefixledger.economics.bill import Bill
+
+_FIELD_ORDER = ("tenant", "model", "provider", "release", "client", "adapter", "service_tier")
+_FIELDS_SHOWN = 8
+_GROUPS_SHOWN = 20
+_NOT_SAID = "(not said)"
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def microseconds(at: dt.datetime | None) -> int | None:
+    """Return a time as microseconds since 1970, to the microsecond."""
+    return None if at is None else (at - _EPOCH) // dt.timedelta(microseconds=1)
+
+
+def missed(row: Mapping[str, Any], pattern: str = "miss_{}_tokens") -> dict[str, int]:
+    """Return the missed tokens of a row by cause, in the order of the account."""
+    return {cause: int(row[pattern.format(cause)] or 0) for cause in CAUSES}
+
+
+def books(marts: Marts) -> tuple[Book, tuple[Book, ...]]:
+    """Return the book of all lookups, and those of each basis that occurs."""
+    found = [
+        Book(
+            row["basis"],
+            row["requests"],
+            row["requests_with_hit"],
+            row["prompt_tokens"],
+            row["output_tokens"],
+            row["hit_tokens"],
+            missed(row),
+        )
+        for row in marts.totals.to_pylist()
+    ]
+    total = next((b for b in found if b.basis == "all"), Book("all", 0, 0, 0, 0, 0, dict.fromkeys(CAUSES, 0)))
+    return total, tuple(b for b in found if b.basis != "all" and b.requests)
+
+
+def total_of(marts: Marts, column: str, basis: str = "all") -> int | None:
+    """Return one number of the totals; None where it is not known."""
+    return next((row[column] for row in marts.totals.to_pylist() if row["basis"] == basis), None)
+
+
+def left_out(marts: Marts, reason: str) -> int:
+    """Return how many requests of the window are no lookups for a reason."""
+    return sum(row["requests"] for row in marts.left_out.to_pylist() if row["reason"] == reason)
+
+
+def details(marts: Marts) -> tuple[Detail, ...]:
+    """Return misses by cause and detail, largest first."""
+    return tuple(
+        Detail(row["cause"], row["detail"], row["judged"], row["tokens"]) for row in marts.details.to_pylist()
+    )
+
+
+def timeline(marts: Marts) -> Timeline:
+    """Return the course of time."""
+    buckets = tuple(
+        Bucket(
+            microseconds(row["bucket_at"]) or 0,
+            row["requests"],
+            row["prompt_tokens"],
+            row["hit_tokens"],
+            missed(row),
+            row["observed_prompt_tokens"],
+            row["observed_hit_tokens"],
+        )
+        for row in marts.timeline.to_pylist()
+    )
+    return Timeline(max(1, marts.bucket_us // 1_000_000), buckets)
+
+
+def breakdowns(marts: Marts) -> tuple[Breakdown, ...]:
+    """Return the fields of the log with more than one value, tenants first."""
+    fields: dict[str, list[Group]] = {}
+    for row in marts.by_field.to_pylist():
+        value = _NOT_SAID if row["value"] is None else row["value"]
+        group = Group(value, row["requests"], row["prompt_tokens"], row["hit_tokens"], missed(row))
+        fields.setdefault(row["field"], []).append(group)
+    names = sorted(
+        fields, key=lambda f: (_FIELD_ORDER.index(f) if f in _FIELD_ORDER else len(_FIELD_ORDER), f)
+    )
+    told = [name for name in names if len(fields[name]) > 1][:_FIELDS_SHOWN]
+    return tuple(
+        Breakdown(
+            name.removeprefix("labels."),
+            tuple(fields[name][:_GROUPS_SHOWN]),
+            max(0, len(fields[name]) - _GROUPS_SHOWN),
+        )
+        for name in told
+    )
+
+
+def replicas(marts: Marts) -> tuple[Replica, ...]:
+    """Return the caches with lookups in the window."""
+    return tuple(
+        Replica(
+            row["replica"],
+            row["requests"],
+            row["prompt_tokens"],
+            row["hit_tokens"],
+            missed(row),
+            microseconds(row["live_to"]),
+            row["pool"],
+        )
+        for row in marts.by_replica.to_pylist()
+    )
+
+
+def ladder(marts: Marts) -> tuple[Rung, ...]:
+    """Return the rungs, from the shared unlimited cache down."""
+    return tuple(
+        Rung(row["rung"], row["prompt_tokens"], row["hit_tokens"], row["lost_tokens"])
+        for row in marts.rungs.to_pylist()
+    )
+
+
+def events(marts: Marts) -> tuple[Event, ...]:
+    """Return the resets of the window, and what followed."""
+    return tuple(
+        Event(
+            row["event_id"],
+            microseconds(row["reset_at"]) or 0,
+            row["kind"],
+            tuple(row["replicas"] or ()),
+            row["note"],
+            row["lost_tokens"],
+            row["rate_before"],
+            row["rate_after"],
+            row["recovery_s"],
+        )
+        for row in marts.resets.to_pylist()
+    )
+
+
+def observed(marts: Marts) -> Observed | None:
+    """Return the observed book; None where no lookup carries usage."""
+    row = marts.usage.to_pylist()[0]
+    if not row["requests_with_usage"]:
+        return None
+    sums = marts.observed_book.to_pylist()[0]
+    book = Book(
+        "observed",
+        sums["requests"],
+        sums["requests_with_hit"],
+        sums["prompt_tokens"],
+        sums["output_tokens"],
+        sums["observed_hit_tokens"],
+        missed(sums, "observed_{}_tokens"),
+    )
+    return Observed(
+        book=book,
+        uncached_tokens=row["uncached_tokens"],
+        cache_write_tokens=row["cache_write_tokens"],
+        cache_write_5m_tokens=row["cache_write_5m_tokens"],
+        cache_write_1h_tokens=row["cache_write_1h_tokens"],
+        simulated_hit_tokens=row["simulated_hit_tokens"],
+        both_prompt_tokens=row["both_prompt_tokens"],
+        unexplained_tokens=row["unexplained_tokens"] or 0,
+        unpredicted_hit_tokens=row["unpredicted_hit_tokens"] or 0,
+        agreement=row["agreement"],
+    )
+
+
+def costs(marts: Marts) -> tuple[Cost, ...]:
+    """Return the bills, the one that most prompt tokens are on first."""
+    asked: dict[str | None, int] = {}
+    for row in marts.prefixes.select(["currency", "prompt_tokens"]).to_pylist():
+        asked[row["currency"]] = asked.get(row["currency"], 0) + row["prompt_tokens"]
+    logged = {bill.currency: bill for bill in marts.observed_bills}
+    found = [_cost(bill, logged.get(bill.currency), _rates(marts, bill.currency)) for bill in marts.bills]
+    return tuple(sorted(found, key=lambda c: (-asked.get(c.currency, 0), c.currency)))
+
+
+def _cost(bill: Bill, logged: Bill | None, note: str) -> Cost:
+    return Cost(
+        currency=bill.currency,
+        uncached=bill.uncached,
+        actual=bill.actual,
+        logged=None if logged is None else logged.actual,
+        multiplier=None if bill.multiplier is None else float(bill.multiplier),
+        by_cause=dict(bill.by_cause),
+        note=note,
+    )
+
+
+def _rates(marts: Marts, currency: str) -> str:
+    """Say where the prices of a currency come from."""
+    sources = sorted({use.card.source for use in marts.cards if use.card.currency == currency})
+    return f"Rates: {', '.join(sources)}" if sources else ""

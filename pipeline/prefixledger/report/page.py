@@ -1,0 +1,236 @@
+"""The page as its template sees it: the view, its derived rows and its charts."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prefixledger.report.canvas import thin
+from prefixledger.report.charts import account_bar, ladder_waterfall, replica_load
+from prefixledger.report.curve_charts import capacity_curve, ttl_curve
+from prefixledger.report.definitions import Definition, cause_lines, definitions
+from prefixledger.report.glossary import CAUSE_TERMS, WHERE_NAMES, detail_name
+from prefixledger.report.kpis import Kpi, kpis
+from prefixledger.report.load import load_notes, peers
+from prefixledger.report.numbers import clean
+from prefixledger.report.time_chart import over_time
+from prefixledger.report.verdict import Verdict, verdict
+from prefixledger.schema import CAUSES
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+    from prefixledger.report.books import Book, Detail
+    from prefixledger.report.parts import CapacityPoint, Curves, TtlPoint
+    from prefixledger.report.view import ReportView
+
+SECTIONS = (
+    ("account", "The account"),
+    ("findings", "Findings"),
+    ("inputs", "Inputs"),
+    ("time", "Over time"),
+    ("who", "Who asked"),
+    ("prefixes", "Shared prefixes"),
+    ("replicas", "Replicas"),
+    ("ladder", "Limit by limit"),
+    ("capacity", "Capacity"),
+    ("ttl", "Time to live"),
+    ("events", "Events"),
+    ("observed", "Observed, simulated"),
+    ("definitions", "Definitions"),
+    ("made", "How this was made"),
+)
+"""Sections in order; the ids are stable and may be linked to."""
+
+_WITHOUT_LOOKUPS = frozenset({"inputs", "definitions", "made"})
+_CURVE_ROWS = 50
+_DETAILS_SHOWN = 8
+_PLAIN_NAME = re.compile(r"[\w.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class DetailRow:
+    """One line beneath a cause."""
+
+    name: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class AccountRow:
+    """One cause in the account.
+
+    Attributes:
+        cause: Key of the cause.
+        name: Its label.
+        gloss: What it means.
+        tokens: Missed tokens in each of the books, in their order.
+        excess: Excess cost per currency.
+        details: Lines beneath it.
+    """
+
+    cause: str
+    name: str
+    gloss: str
+    tokens: tuple[int, ...]
+    excess: tuple[Decimal | None, ...]
+    details: tuple[DetailRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CurveRow:
+    """The curves of one pool.
+
+    Attributes:
+        curves: The data.
+        capacity_chart: SVG element, empty without points.
+        ttl_chart: SVG element, empty without points.
+        capacity: Points of the table on the page; the CSV has all.
+        ttl: The same.
+    """
+
+    curves: Curves
+    capacity_chart: str
+    ttl_chart: str
+    capacity: tuple[CapacityPoint, ...]
+    ttl: tuple[TtlPoint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What the template draws.
+
+    Attributes:
+        view: The data.
+        verdict: The sentence and what it rests on.
+        kpis: Four figures.
+        sections: (id, title) of the sections that are drawn.
+        books: The columns of the account.
+        account: Its rows.
+        present: Causes that occur, in the order of the account.
+        curves: The curves of every pool.
+        charts: SVG elements by section; empty where a section has no data.
+        load_notes: When the load is uneven, and when the best hit rate comes with the worst load.
+        queries: For each finding, the statement that lists its misses.
+        definitions: The figures, explained.
+        causes: (cause, label, gloss).
+    """
+
+    view: ReportView
+    verdict: Verdict
+    kpis: tuple[Kpi, ...]
+    sections: tuple[tuple[str, str], ...]
+    books: tuple[Book, ...]
+    account: tuple[AccountRow, ...]
+    present: tuple[str, ...]
+    curves: tuple[CurveRow, ...]
+    charts: dict[str, str]
+    load_notes: tuple[str, ...]
+    queries: dict[str, str]
+    definitions: tuple[Definition, ...]
+    causes: tuple[tuple[str, str, str], ...]
+
+
+def page(view: ReportView) -> Page:
+    """Derive everything that the template needs, charts included."""
+    result = view.result
+    has_lookups = result.total.requests > 0
+    books = (*result.by_basis, result.total) if len(result.by_basis) > 1 else (result.total,)
+    return Page(
+        view=view,
+        verdict=verdict(view),
+        kpis=kpis(view),
+        sections=tuple(s for s in SECTIONS if has_lookups or s[0] in _WITHOUT_LOOKUPS),
+        books=books,
+        account=_account(view, books),
+        present=tuple(c for c in CAUSES if result.total.misses.get(c)),
+        curves=_curves(view),
+        charts=_charts(view),
+        load_notes=load_notes(view),
+        queries={f.kind: _query(view, f.kind) for f in view.findings if f.kind in CAUSES},
+        definitions=definitions(view),
+        causes=cause_lines(view),
+    )
+
+
+def _account(view: ReportView, books: tuple[Book, ...]) -> tuple[AccountRow, ...]:
+    result = view.result
+    rows = []
+    for cause in CAUSES:
+        tokens = tuple(book.misses.get(cause, 0) for book in books)
+        if cause == "unexplained" and not any(tokens):
+            continue  # occurs in the books of rows without keys only
+        rows.append(
+            AccountRow(
+                cause,
+                CAUSE_TERMS[cause].name,
+                CAUSE_TERMS[cause].gloss,
+                tokens,
+                tuple(bill.by_cause.get(cause) for bill in result.costs),
+                _details(result.details, cause),
+            )
+        )
+    return tuple(rows)
+
+
+def _details(details: tuple[Detail, ...], cause: str) -> tuple[DetailRow, ...]:
+    """Return the lines beneath a cause, the smallest of many as one."""
+    named = [d for d in details if d.cause == cause and d.tokens and (d.detail or d.where)]
+    rows = [DetailRow(_detail_words(d), d.tokens) for d in named[:_DETAILS_SHOWN]]
+    rest = named[_DETAILS_SHOWN:]
+    if rest:
+        rows.append(DetailRow(f"{len(rest):,} more", sum(d.tokens for d in rest)))
+    return tuple(rows)
+
+
+def _detail_words(detail: Detail) -> str:
+    if detail.cause == "misrouted":
+        return f"held by {clean(detail.detail or 'another replica', 40)}"
+    words = (detail_name(detail.detail), WHERE_NAMES.get(detail.where or ""))
+    return clean(", ".join(word for word in words if word), 100)
+
+
+def _charts(view: ReportView) -> dict[str, str]:
+    """Draw the charts that have data; fewer than two points make no line."""
+    result = view.result
+    found = dict.fromkeys(("account", "time", "replicas", "ladder"), "")
+    if result.total.prompt_tokens:
+        found["account"] = account_bar(result.total, "fig-account")
+    if sum(1 for b in view.timeline.buckets if b.prompt_tokens) > 1:
+        found["time"] = over_time(view, "fig-time")
+    if peers(view):
+        found["replicas"] = replica_load(view, "fig-replicas")
+    if len(result.ladder) > 1 and result.ladder[0].hit_tokens:
+        found["ladder"] = ladder_waterfall(view, "fig-ladder")
+    return found
+
+
+def _curves(view: ReportView) -> tuple[CurveRow, ...]:
+    """Draw the curves of every pool that has any hits; one point makes no curve."""
+    rows = []
+    for number, curves in enumerate(view.curves, start=1):
+        if not curves.prompt_tokens:
+            continue
+        sizes = len(curves.capacity) > 1 and curves.capacity[-1].hit_tokens > 0
+        lives = len(curves.ttl) > 1 and curves.ttl[-1].hit_tokens > 0
+        rows.append(
+            CurveRow(
+                curves,
+                capacity_curve(curves, f"fig-capacity-{number}") if sizes else "",
+                ttl_curve(curves, f"fig-ttl-{number}") if lives else "",
+                tuple(curves.capacity[i] for i in thin(len(curves.capacity), _CURVE_ROWS)),
+                tuple(curves.ttl[i] for i in thin(len(curves.ttl), _CURVE_ROWS)),
+            )
+        )
+    return tuple(rows)
+
+
+def _query(view: ReportView, cause: str) -> str:
+    """Return a command that lists the misses behind a finding."""
+    name = view.result.name
+    scenario = f" and scenario = '{name}'" if _PLAIN_NAME.fullmatch(name) else ""
+    return (
+        'prefixledger query "select replica, prefix_key, count(*) as misses, sum(tokens) as tokens from misses '
+        f"where cause = '{cause}'{scenario} group by all order by tokens desc limit 20\""
+    )

@@ -1,0 +1,112 @@
+"""Fills the templates of ``reports/``; everything that comes from a log is escaped."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from prefixledger.ids import short_id
+from prefixledger.report import numbers
+from prefixledger.report.books import rate
+from prefixledger.report.glossary import RUNG_NAMES, cause_name
+from prefixledger.report.page import page
+from prefixledger.report.palette import css_variables, fill, hatch_patterns
+from prefixledger.resources import read_text
+
+if TYPE_CHECKING:
+    from prefixledger.report.view import ReportView, Window
+
+GENERATOR = "prefixledger"
+"""Starts the generator tag of every page that we wrote."""
+
+_TEMPLATE = "templates/report.html.j2"
+_FIGURE_UNIT = re.compile(r"(?<=\d) (?=%|points\b|million\b|billion\b|trillion\b)")
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+
+
+def html(view: ReportView, *, show_ids: bool = False) -> str:
+    """Return the page as one self-contained document: no script, no request, no address.
+
+    Args:
+        view: The data.
+        show_ids: Whether request ids are shown whole.
+    """
+    environment = _environment(view.window, show_ids=show_ids)
+    text = environment.get_template(_TEMPLATE).render(
+        page=page(view), css=_ours(_css()), patterns=_ours(hatch_patterns())
+    )
+    return re.sub(r"\n\s*\n+", "\n", text).rstrip() + "\n"
+
+
+def _environment(window: Window, *, show_ids: bool) -> Environment:
+    environment = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_quiet,
+        loader=FunctionLoader(_load),
+    )
+    environment.filters |= {
+        "whole": numbers.whole,
+        "percent": numbers.percent,
+        "count": numbers.count,
+        "points": numbers.points,
+        "amount": numbers.amount,
+        "compact": numbers.compact,
+        "money": numbers.money,
+        "money_cell": numbers.money_cell,
+        "money_compact": numbers.money_compact,
+        "multiplier": numbers.multiplier,
+        "duration": numbers.duration,
+        "size": numbers.size,
+        "at": partial(numbers.moment, window=window),
+        "name": _name,
+        "prose": _prose,
+        "short_id": partial(short_id, show_ids=show_ids),
+        "cause_name": cause_name,
+        "fill": fill,
+        "svg": _ours,
+    }
+    environment.globals |= {
+        "generator": GENERATOR,
+        "rate": rate,
+        "rungs": RUNG_NAMES,
+        "NO_VALUE": numbers.NO_VALUE,
+    }
+    return environment
+
+
+def _load(name: str) -> tuple[str, str, None]:
+    """Return (source, name in messages, never stale) of a template."""
+    return read_text("reports", name), f"reports/{name}", None
+
+
+def _quiet(value: object) -> object:
+    """Take control and direction marks out of every text that a template prints."""
+    return numbers.quiet(value) if type(value) is str else value  # Markup is ours, and clean already
+
+
+def _name(text: str, limit: int = 48) -> Markup:
+    """Show a name from a log: cleaned, escaped, and with its own direction of writing."""
+    return Markup("<bdi>{}</bdi>").format(numbers.clean(text, limit))
+
+
+def _prose(text: str) -> Markup:
+    """Escape a sentence and keep its figures and their units on one line."""
+    return _ours(_FIGURE_UNIT.sub("&nbsp;", str(escape(numbers.quiet(text)))))
+
+
+def _ours(text: str) -> Markup:
+    """Mark text of our own making, in which everything from a log is escaped already."""
+    return Markup(text)  # noqa: S704  # called with the style sheet, our SVG, and escaped prose
+
+
+def _css() -> str:
+    """Return the style sheet without comments and line breaks, the colours first."""
+    text = _COMMENT.sub("", read_text("reports", "report.css"))
+    return css_variables() + re.sub(r"\s+", " ", text).strip()

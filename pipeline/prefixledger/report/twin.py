@@ -1,0 +1,149 @@
+"""The JSON twin: the same report for machines, with the keys of product.md, section 9."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prefixledger.report import twin_parts
+from prefixledger.report.numbers import significant
+from prefixledger.report.verdict import verdict
+from prefixledger.schema import CAUSES
+
+if TYPE_CHECKING:
+    from prefixledger.report.books import Book, Observed
+    from prefixledger.report.parts import Cost
+    from prefixledger.report.view import ReportView, Result
+
+SCHEMA_VERSION = 1
+GENERATOR = "prefixledger"
+
+
+def twin(view: ReportView, *, show_ids: bool = False) -> dict[str, Any]:
+    """Return the report as plain JSON values; floats have 6 significant digits, and nothing is NaN.
+
+    Args:
+        view: The data.
+        show_ids: Whether request ids are given whole.
+    """
+    scenarios = [_scenario(result) for result in view.results]
+    first = dict(scenarios[0])
+    first.pop("name")
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "generator": f"{GENERATOR} {view.made.version}",
+        "verdict": {"sentence": verdict(view).sentence, "caveats": list(verdict(view).caveats)},
+        "inputs": [twin_parts.input_value(source) for source in view.sources],
+        "window": twin_parts.window_value(view),
+        "scenarios": scenarios,
+        **first,
+        "timeline": twin_parts.timeline_value(view),
+        "breakdowns": twin_parts.breakdowns_value(view),
+        "prefixes": [twin_parts.prefix_value(prefix) for prefix in view.prefixes.rows],
+        "replicas": twin_parts.replicas_value(view),
+        "curves": twin_parts.curves_value(view),
+        "routing": twin_parts.routing_value(view),
+        "events": twin_parts.events_value(view),
+        "findings": [twin_parts.finding_value(finding, show_ids=show_ids) for finding in view.findings],
+        "recommendations": [
+            {
+                "kind": f.kind,
+                "action": f.action,
+                "tokens": f.tokens,
+                "cost": significant(f.cost),
+                "currency": f.currency or None,
+            }
+            for f in view.findings
+            if f.action
+        ],
+        "made": {
+            "version": view.made.version,
+            "seed": view.made.seed,
+            "fingerprint": view.made.fingerprint or None,
+            "scenario": view.result.setup.toml,
+        },
+    }
+
+
+def _scenario(result: Result) -> dict[str, Any]:
+    return {
+        "name": result.name,
+        "totals": _totals(result),
+        "misses": {
+            "by_cause": {cause: result.total.misses.get(cause, 0) for cause in CAUSES},
+            "by_detail": {detail.key: detail.tokens for detail in result.details},
+        },
+        "observed": None if result.observed is None else _observed(result.observed),
+        "cost": None if result.cost is None else _cost(result.cost),
+        "costs": [_cost(cost) for cost in result.costs],
+        "ladder": [
+            {
+                "rung": r.rung,
+                "prompt_tokens": r.prompt_tokens,
+                "hit_tokens": r.hit_tokens,
+                "lost_tokens": r.lost_tokens,
+            }
+            for r in result.ladder
+        ],
+        "running_effect_tokens": result.running_effect_tokens,
+        "setup": {
+            "profiles": list(result.setup.profiles),
+            "capacity": result.setup.capacity,
+            "ttl": result.setup.ttl,
+            "routing": result.setup.routing,
+            "residence": result.setup.residence,
+            "notes": list(result.setup.notes),
+        },
+    }
+
+
+def _totals(result: Result) -> dict[str, Any]:
+    return {
+        **_book(result.total),
+        "failed_requests": result.failed_requests,
+        "unmeasured_requests": result.unmeasured_requests,
+        "by_basis": {book.basis: _book(book) for book in result.by_basis},
+        "ideal_hit_tokens": result.ideal_hit_tokens,
+        "ideal_hit_rate": significant(result.ideal_hit_rate),
+        "headline": result.headline.basis if result.headline.basis != "all" else "simulated",
+    }
+
+
+def _book(book: Book) -> dict[str, Any]:
+    return {
+        "requests": book.requests,
+        "prompt_tokens": book.prompt_tokens,
+        "output_tokens": book.output_tokens,
+        "hit_tokens": book.hit_tokens,
+        "missed_tokens": book.missed_tokens,
+        "token_hit_rate": significant(book.token_hit_rate),
+        "request_hit_rate": significant(book.request_hit_rate),
+    }
+
+
+def _observed(observed: Observed) -> dict[str, Any]:
+    return {
+        "prompt_tokens": observed.book.prompt_tokens,
+        "cached_tokens": observed.book.hit_tokens,
+        "cache_write_tokens": observed.cache_write_tokens,
+        "cache_write_5m_tokens": observed.cache_write_5m_tokens,
+        "cache_write_1h_tokens": observed.cache_write_1h_tokens,
+        "uncached_tokens": observed.uncached_tokens,
+        "token_hit_rate": significant(observed.book.token_hit_rate),
+        "requests_with_usage": observed.book.requests,
+        "agreement": significant(observed.agreement),
+        "simulated_hit_tokens": observed.simulated_hit_tokens,
+        "unexplained_tokens": observed.unexplained_tokens,
+        "unpredicted_hit_tokens": observed.unpredicted_hit_tokens,
+        "by_cause": {cause: observed.book.misses.get(cause, 0) for cause in CAUSES},
+    }
+
+
+def _cost(cost: Cost) -> dict[str, Any]:
+    return {
+        "currency": cost.currency,
+        "uncached": significant(cost.uncached),
+        "actual": significant(cost.actual),
+        "logged": significant(cost.logged),
+        "multiplier": significant(cost.multiplier),
+        "by_cause": {cause: significant(cost.by_cause.get(cause, 0)) for cause in CAUSES},
+    }

@@ -1,0 +1,217 @@
+"""The sections of the JSON twin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prefixledger.ids import short_id
+from prefixledger.report.books import rate
+from prefixledger.report.numbers import iso, significant
+from prefixledger.schema import CAUSES
+
+if TYPE_CHECKING:
+    from prefixledger.report.parts import Finding, Prefix, Source
+    from prefixledger.report.view import ReportView
+
+
+def input_value(source: Source) -> dict[str, Any]:
+    """Return the account of one input."""
+    return {
+        "path": source.path,
+        "source": source.digest,
+        "format": source.format,
+        "why": source.why,
+        "bytes": source.size_bytes,
+        "records": source.records,
+        "kept": source.kept,
+        "rejected": source.rejected,
+        "duplicates": source.duplicates,
+        "joined": source.joined,
+        "skipped": source.skipped,
+        "reasons": dict(source.reasons),
+        "truncated_at": source.truncated_at,
+        "identical_lines": source.identical_lines,
+        "block_size": source.block_size,
+        "notes": list(source.notes),
+    }
+
+
+def window_value(view: ReportView) -> dict[str, Any]:
+    """Return what the report covers; times in UTC."""
+    window = view.window
+    return {
+        "from": iso(window.from_us),
+        "to": iso(window.to_us),
+        "zone": window.zone,
+        "relative": window.relative,
+        "why": window.why,
+        "warm_up": window.warm_up,
+        "resumed": [iso(at) for at in window.resumed],
+    }
+
+
+def timeline_value(view: ReportView) -> dict[str, Any]:
+    """Return the slices of time; causes that took nothing in a slice are left out."""
+    return {
+        "width_s": view.timeline.width_s,
+        "slices": [
+            {
+                "at": iso(b.at_us),
+                "requests": b.requests,
+                "prompt_tokens": b.prompt_tokens,
+                "hit_tokens": b.hit_tokens,
+                "by_cause": {cause: tokens for cause in CAUSES if (tokens := b.misses.get(cause, 0))},
+            }
+            for b in view.timeline.buckets
+        ],
+    }
+
+
+def breakdowns_value(view: ReportView) -> list[dict[str, Any]]:
+    """Return the books by field of the log."""
+    return [
+        {
+            "field": breakdown.name,
+            "left_out": breakdown.left_out,
+            "values": [
+                {
+                    "value": g.value,
+                    "requests": g.requests,
+                    "prompt_tokens": g.prompt_tokens,
+                    "hit_tokens": g.hit_tokens,
+                    "by_cause": {cause: tokens for cause in CAUSES if (tokens := g.misses.get(cause, 0))},
+                }
+                for g in breakdown.groups
+            ],
+        }
+        for breakdown in view.breakdowns
+    ]
+
+
+def prefix_value(p: Prefix) -> dict[str, Any]:
+    """Return one shared prefix; ``below_`` sums are never to be added."""
+    return {
+        "key": p.key,
+        "parent_key": p.parent,
+        "level": p.level,
+        "name": p.name,
+        "depth_tokens": p.depth_tokens,
+        "requests": p.requests,
+        "requests_per_hour": significant(p.requests_per_hour),
+        "replicas": p.replicas,
+        "prompt_tokens": p.own_tokens,
+        "hit_tokens": p.own_hit_tokens,
+        "token_hit_rate": significant(rate(p.own_hit_tokens, p.own_tokens)),
+        "below_prompt_tokens": p.below_tokens,
+        "below_hit_tokens": p.below_hit_tokens,
+        "multiplier": significant(p.multiplier),
+        "currency": p.currency or None,
+        "excess_cost": significant(p.excess_cost),
+        "below_excess_cost": significant(p.below_excess_cost),
+        "by_cause": {cause: tokens for cause in CAUSES if (tokens := p.misses.get(cause, 0))},
+    }
+
+
+def replicas_value(view: ReportView) -> list[dict[str, Any]]:
+    """Return load and hits of every replica."""
+    requests = sum(r.requests for r in view.replicas)
+    return [
+        {
+            "replica": r.name,
+            "requests": r.requests,
+            "share": significant(rate(r.requests, requests)),
+            "prompt_tokens": r.prompt_tokens,
+            "hit_tokens": r.hit_tokens,
+            "prefill_tokens": r.prefill_tokens,
+            "token_hit_rate": significant(rate(r.hit_tokens, r.prompt_tokens)),
+            "by_cause": {cause: tokens for cause in CAUSES if (tokens := r.misses.get(cause, 0))},
+        }
+        for r in view.replicas
+    ]
+
+
+def curves_value(view: ReportView) -> dict[str, Any]:
+    """Return the points of all curves, and today's settings."""
+    return {
+        "capacity": [
+            {
+                "pool": c.pool,
+                "capacity_blocks": p.capacity_blocks,
+                "hit_tokens": p.hit_tokens,
+                "token_hit_rate": significant(rate(p.hit_tokens, c.prompt_tokens)),
+            }
+            for c in view.curves
+            for p in c.capacity
+        ],
+        "ttl": [
+            {
+                "pool": c.pool,
+                "ttl_s": significant(p.ttl_s),
+                "hit_tokens": p.hit_tokens,
+                "token_hit_rate": significant(rate(p.hit_tokens, c.prompt_tokens)),
+                "multiplier": significant(p.multiplier),
+            }
+            for c in view.curves
+            for p in c.ttl
+        ],
+        "today": [
+            {
+                "pool": c.pool,
+                "prompt_tokens": c.prompt_tokens,
+                "block_size": c.block_size,
+                "capacity_blocks": c.capacity_today,
+                "ttl_s": significant(c.ttl_today_s),
+            }
+            for c in view.curves
+        ],
+    }
+
+
+def routing_value(view: ReportView) -> list[dict[str, Any]]:
+    """Return the same lookups under other routings."""
+    return [
+        {
+            "routing": o.routing,
+            "requests": o.lookups,
+            "replicas": o.replicas,
+            "prompt_tokens": o.prompt_tokens,
+            "hit_tokens": o.hit_tokens,
+            "token_hit_rate": significant(rate(o.hit_tokens, o.prompt_tokens)),
+            "largest_share": significant(o.largest_share),
+        }
+        for o in view.routing
+    ]
+
+
+def events_value(view: ReportView) -> list[dict[str, Any]]:
+    """Return the resets and what followed."""
+    return [
+        {
+            "event_id": e.event_id,
+            "at": iso(e.at_us),
+            "kind": e.kind,
+            "replicas": list(e.replicas),
+            "note": e.note,
+            "lost_tokens": e.lost_tokens,
+            "rate_before": significant(e.rate_before),
+            "rate_after": significant(e.rate_after),
+            "recovery_s": significant(e.recovery_s),
+        }
+        for e in view.events
+    ]
+
+
+def finding_value(f: Finding, *, show_ids: bool) -> dict[str, Any]:
+    """Return one finding; ids are shortened unless shown."""
+    return {
+        "kind": f.kind,
+        "title": f.title,
+        "tokens": f.tokens,
+        "cost": significant(f.cost),
+        "currency": f.currency or None,
+        "from": iso(f.from_us),
+        "to": iso(f.to_us),
+        "where": f.where or None,
+        "evidence": [short_id(one, show_ids=show_ids) for one in f.evidence],
+        "action": f.action or None,
+    }

@@ -1,0 +1,147 @@
+"""The verdict in one sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prefixledger.config.pricing import PREFILL_TOKENS
+from prefixledger.report.books import AVOIDABLE
+from prefixledger.report.caveats import caveats_of
+from prefixledger.report.concentration import NEARLY_ALL, Stretch, burst_of_new_text, place, where_and_when
+from prefixledger.report.glossary import CAUSE_TERMS
+from prefixledger.report.numbers import amount, located, money, percent, points, span, whole
+
+if TYPE_CHECKING:
+    from prefixledger.report.view import ReportView, Result
+
+_LITTLE = 0.001
+"""Below 0.1 % of the tokens a loss is not worth a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a reader who stops after the first screen must know.
+
+    Attributes:
+        state: ``empty``, ``single``, ``cold``, ``best`` or ``loss``.
+        sentence: The verdict.
+        caveats: What it rests on and what it cannot show, one sentence each.
+    """
+
+    state: str
+    sentence: str
+    caveats: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What lost the most tokens.
+
+    Attributes:
+        cause: Its cause.
+        tokens: Missed tokens.
+        burst: Set where it is text that was new all at once, which a changed beginning of the prompts would look like.
+    """
+
+    cause: str
+    tokens: int
+    burst: Stretch | None = None
+
+
+def largest_loss(view: ReportView) -> Loss | None:
+    """Return the largest loss that can be acted on, or at least looked into; None where there is none.
+
+    New text is no loss, unless it came in a burst while the hit rate fell.
+    """
+    book = view.result.headline
+    found = [Loss(c, book.misses[c]) for c in (*AVOIDABLE, "unexplained") if book.misses.get(c, 0)]
+    burst = burst_of_new_text(view)
+    if burst is not None:
+        found.append(Loss("cold", round(burst.share * book.misses["cold"]), burst))
+    loss = max(found, key=lambda one: one.tokens, default=None)
+    return loss if loss is not None and loss.tokens >= _LITTLE * book.prompt_tokens else None
+
+
+def verdict(view: ReportView) -> Verdict:
+    """Judge the window in one sentence."""
+    result, book = view.result, view.result.headline
+    caveats = caveats_of(view)
+    if not book.prompt_tokens:
+        return Verdict("empty", _empty(result), caveats)
+    if result.total.requests == 1:
+        sentence = (
+            f"Only one request falls into this window: {percent(book.token_hit_rate)} of its "
+            f"{whole(book.prompt_tokens)} prompt tokens came from cache, and one request says nothing about a cache."
+        )
+        return Verdict("single", sentence, caveats)
+    if result.ideal_hit_tokens == 0 and not book.hit_tokens:
+        sentence = (
+            f"Nothing could be reused: no two prompts of the {whole(book.requests)} requests begin with the same "
+            f"full block, so none of the {amount(book.prompt_tokens)} prompt tokens came from cache and no cache "
+            "setting would change that."
+        )
+        return Verdict("cold", sentence, caveats)
+    loss = largest_loss(view)
+    if loss is None:
+        return Verdict("best", f"{_opening(result)}{_nothing_lost(result)}.", caveats)
+    return Verdict("loss", f"{_opening(result)}; {_lost(view, loss)}.", caveats)
+
+
+def _empty(result: Result) -> str:
+    if result.failed_requests:
+        return (
+            f"No request of this window reached a cache: all {whole(result.failed_requests)} of them failed."
+        )
+    if result.total.requests:
+        return f"None of the {whole(result.total.requests)} requests of this window has a prompt, so there is no rate."
+    return "No request falls into this window, so there is nothing to judge."
+
+
+def _opening(result: Result) -> str:
+    book = result.headline
+    share, asked = percent(book.token_hit_rate), f"{amount(book.prompt_tokens)} prompt tokens"
+    if book.basis == "observed":
+        opening = f"The service itself logged {share} of {asked} as read from cache"
+    elif result.setup.unlimited:
+        opening = f"In a replay without a memory limit, {share} of {asked} came from cache"
+    else:
+        opening = f"In the replay, {share} of {asked} came from cache"
+    ideal = result.ideal_hit_rate
+    if ideal is None:
+        return f"{opening}, and how much was within reach cannot be told without keys"
+    if ideal - (book.token_hit_rate or 0.0) < _LITTLE:
+        return f"{opening}, which is all that was within reach ({percent(ideal)})"
+    return f"{opening} and {percent(ideal)} was within reach"
+
+
+def _nothing_lost(result: Result) -> str:
+    ideal, book = result.ideal_hit_rate, result.headline
+    if ideal is not None and ideal - (book.token_hit_rate or 0.0) < _LITTLE:
+        return ""
+    return "; no cause that a change could remove took 0.1 % of the tokens"
+
+
+def _lost(view: ReportView, loss: Loss) -> str:
+    result, book = view.result, view.result.headline
+    size = points(loss.tokens / book.prompt_tokens)
+    if loss.burst is not None:
+        when, spot = span(loss.burst.from_us, loss.burst.to_us, view.window), place(view.breakdowns, "cold")
+        where = "" if spot is None else f", nearly all {located(spot[0], spot[1].value)}"
+        if spot is not None and spot[2] < NEARLY_ALL:
+            where = f", mostly {located(spot[0], spot[1].value)}"
+        return (
+            f"the largest drop, {size} ({amount(loss.tokens)} tokens), is of prompts that were new to the cache "
+            f"{when}{where}: unless their text was new, its beginning had changed"
+        )
+    extent = f"{size} ({amount(loss.tokens)} tokens{_price(result, loss.cause)})"
+    if loss.cause == "unexplained":
+        text = f"the largest loss, {extent}, has no explanation in the log"
+    else:
+        text = f"the largest loss is {CAUSE_TERMS[loss.cause].loss}, {extent}"
+    return text + where_and_when(view, loss.cause, "it")
+
+
+def _price(result: Result, cause: str) -> str:
+    priced = [c for c in result.costs if c.currency != PREFILL_TOKENS and c.by_cause.get(cause)]
+    return "".join(f", {money(c.by_cause[cause], c.currency)}" for c in priced)

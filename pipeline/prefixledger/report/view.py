@@ -1,0 +1,204 @@
+"""A report as pure data: everything that the page, its JSON twin and the tables are drawn from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prefixledger.report.books import rate
+from prefixledger.report.parts import Prefixes, Timeline
+
+if TYPE_CHECKING:
+    from prefixledger.report.books import Book, Detail, Observed
+    from prefixledger.report.parts import (
+        Breakdown,
+        Cost,
+        Curves,
+        Event,
+        Finding,
+        Replica,
+        RoutingOption,
+        Rung,
+        Source,
+    )
+
+NO_TIME = Timeline(3600, ())
+NO_PREFIXES = Prefixes(())
+OBSERVED_HEADLINE_SHARE = 0.95
+"""Share of prompt tokens with usage from which the observed rate is the headline (product.md, section 4)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What the report covers.
+
+    Attributes:
+        from_us: First moment, UTC microseconds; None in an empty log.
+        to_us: First moment after it.
+        zone: IANA name of the one zone that every time on the page is shown in.
+        relative: Whether times are offsets from the start of the log.
+        why: Why this window: ``last whole ISO week``, ``whole log`` or ``as asked``.
+        warm_up: One sentence on the warm-up of the replicas.
+        resumed: When coverage resumed after a gap, UTC microseconds.
+    """
+
+    from_us: int | None
+    to_us: int | None
+    zone: str = "UTC"
+    relative: bool = False
+    why: str = "whole log"
+    warm_up: str = ""
+    resumed: tuple[int, ...] = ()
+
+    @property
+    def length_s(self) -> float:
+        """Seconds covered."""
+        if self.from_us is None or self.to_us is None:
+            return 0.0
+        return (self.to_us - self.from_us) / 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """The scenario in the words of the report.
+
+    Attributes:
+        profiles: Profile of each pool, e.g. ``vllm``.
+        capacity: As in the scenario.
+        unlimited: Whether nobody said how much an engine's cache holds, so that nothing can be evicted.
+        ttl: As in the scenario.
+        routing: Routing policy.
+        residence: How long running requests hold memory, as it came out.
+        pricing: Which rates.
+        toml: The whole scenario with every default.
+        notes: What the replay had to assume.
+    """
+
+    profiles: tuple[str, ...]
+    capacity: str
+    unlimited: bool
+    ttl: str
+    routing: str
+    residence: str
+    pricing: str
+    toml: str
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The books of one scenario.
+
+    Attributes:
+        name: Name of the scenario.
+        setup: The scenario.
+        total: Every lookup of the window.
+        by_basis: The same apart by basis, only those that occur.
+        failed_requests: Calls that never reached a cache.
+        unmeasured_requests: Requests with neither keys nor usage; of them nothing can be said.
+        ideal_hit_tokens: Hits of an unlimited pooled cache over the lookups with keys; None if there are none.
+        details: Misses by cause and detail, largest first.
+        observed: What the service logged, None without usage.
+        costs: The bills, one per currency, the one with the most prompt tokens first; empty without rates.
+        ladder: Rungs from the pooled cache down; empty where it was not computed.
+        running_effect_tokens: Hits that requests running beside each other add to the last simulated rung, or take.
+    """
+
+    name: str
+    setup: Setup
+    total: Book
+    by_basis: tuple[Book, ...]
+    failed_requests: int = 0
+    unmeasured_requests: int = 0
+    ideal_hit_tokens: int | None = None
+    details: tuple[Detail, ...] = ()
+    observed: Observed | None = None
+    costs: tuple[Cost, ...] = ()
+    ladder: tuple[Rung, ...] = ()
+    running_effect_tokens: int = 0
+
+    @property
+    def cost(self) -> Cost | None:
+        """The bill that most prompt tokens are on; amounts in two currencies are never added."""
+        return self.costs[0] if self.costs else None
+
+    def book(self, basis: str) -> Book | None:
+        """Return the book of one basis, or None where no lookup has it."""
+        return next((b for b in self.by_basis if b.basis == basis), None)
+
+    @property
+    def ideal_hit_rate(self) -> float | None:
+        """Ideal hits over the prompt tokens of the lookups with keys."""
+        simulated = self.book("simulated")
+        if simulated is None or self.ideal_hit_tokens is None:
+            return None
+        return rate(self.ideal_hit_tokens, simulated.prompt_tokens)
+
+    @property
+    def usage_share(self) -> float:
+        """Share of the window's prompt tokens that carry usage."""
+        if self.observed is None or not self.total.prompt_tokens:
+            return 0.0
+        return self.observed.book.prompt_tokens / self.total.prompt_tokens
+
+    @property
+    def headline(self) -> Book:
+        """The book of the verdict: observed where usage covers the window, else simulated."""
+        if self.observed is not None and self.usage_share >= OBSERVED_HEADLINE_SHARE:
+            return self.observed.book
+        return self.book("simulated") or self.total
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """How the report was made; no clock, no absolute path.
+
+    Attributes:
+        version: Version of prefixledger.
+        seed: Seed that decides everything random.
+        fingerprint: Digest of what the replay was made from.
+        queries: Statements of ``sql/`` that made the numbers.
+    """
+
+    version: str
+    seed: int = 0
+    fingerprint: str = ""
+    queries: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReportView:
+    """Everything a report says.
+
+    Attributes:
+        results: The books per scenario; the first is the one that the page is about.
+        window: What it covers.
+        sources: The inputs.
+        made: How it was made.
+        timeline: Books over time.
+        breakdowns: Books by tenant, model and other fields.
+        prefixes: Shared prefixes.
+        replicas: Caches, in the order of their names.
+        routing: The same lookups under other routings.
+        curves: Capacity and TTL curves of every pool, the largest first.
+        events: Resets and releases, in order of time.
+        findings: Ranked, largest first.
+    """
+
+    results: tuple[Result, ...]
+    window: Window
+    sources: tuple[Source, ...]
+    made: Provenance
+    timeline: Timeline = NO_TIME
+    breakdowns: tuple[Breakdown, ...] = ()
+    prefixes: Prefixes = NO_PREFIXES
+    replicas: tuple[Replica, ...] = ()
+    routing: tuple[RoutingOption, ...] = ()
+    curves: tuple[Curves, ...] = ()
+    events: tuple[Event, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def result(self) -> Result:
+        """The books that the page is about."""
+        return self.results[0]
