@@ -1,0 +1,279 @@
+"""Every verb of the command line as a Python function of the same name, options and defaults."""
+
+from __future__ import annotations
+
+from importlib.resources import as_file
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prefixledger.errors import UsageError
+from prefixledger.progress import SILENT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prefixledger.attribute.query import QueryResult
+    from prefixledger.config.scenario import Scenario
+    from prefixledger.ingest import IngestSummary
+    from prefixledger.ingest.reader import FormatInfo
+    from prefixledger.outcomes import ReplayResult, ReportResult
+    from prefixledger.progress import Progress
+
+DEFAULT_WORKSPACE = ".prefixledger"
+DEFAULT_OUTPUT = "prefixledger.html"
+
+
+def ingest(
+    sources: Sequence[str | Path],
+    *,
+    workspace: str | Path = DEFAULT_WORKSPACE,
+    format: str | None = None,
+    map: str | Path | None = None,
+    block_size: int | None = None,
+    block_ids: str | None = None,
+    id_scope: str | None = None,
+    t0: str | None = None,
+    after: str | Path | None = None,
+    max_rejects: str = "1%",
+    jobs: int | None = None,
+    force: bool = False,
+    progress: Progress = SILENT,
+) -> IngestSummary:
+    """Read logs into a workspace.
+
+    Args:
+        sources: Files, folders, globs, or ``-`` for stdin; plain, gzip or zstd.
+        workspace: Folder of the stages' files.
+        format: Name of the format; None detects it.
+        map: TOML file that maps our columns to those of the logs.
+        block_size: Tokens per block; None takes the log's.
+        block_ids: ``floor`` or ``ceil``: whether the logs hash a trailing partial block; None counts.
+        id_scope: ``file`` or ``global``: over what block ids are unique; None takes the format's.
+        t0: When a log with a relative clock begins, e.g. ``2026-11-24T10:00:00Z``.
+        after: The log that one with a relative clock goes on from.
+        max_rejects: ``"100"`` or ``"0.5%"``; a share allows at least 10 records.
+        jobs: Processes; None is all cores.
+        force: Read inputs again that were read before, and use a folder that holds files of somebody else.
+        progress: Told how far it is.
+
+    Returns:
+        The account of every input.
+
+    Raises:
+        UsageError: An option cannot be used.
+        InputError: An input cannot be read or is empty; or (``outcomes.PartialInputError``, which carries the account)
+            too many records were rejected, after writing everything.
+    """
+    from prefixledger import stages
+    from prefixledger.workspace import Workspace
+
+    options = stages.log_options(
+        format=format, map=map, block_size=block_size, block_ids=block_ids, id_scope=id_scope,
+        t0=t0, after=after, max_rejects=max_rejects, jobs=jobs, force=force,
+    )  # fmt: skip
+    if not sources:
+        raise UsageError("no SOURCE is given", hint="name log files, folders or globs, or - for stdin")
+    place = Workspace(Path(workspace))
+    with stages.running(place, "ingest", force=force):
+        read = stages.ingested(sources, place, options, progress)
+    assert read.summary is not None
+    return read.checked(read.summary)
+
+
+def replay(
+    sources: Sequence[str | Path] = (),
+    *,
+    workspace: str | Path = DEFAULT_WORKSPACE,
+    scenario: Sequence[Scenario | str | Path] = (),
+    events: Sequence[str | Path] = (),
+    replica_grace: str | None = None,
+    format: str | None = None,
+    map: str | Path | None = None,
+    block_size: int | None = None,
+    block_ids: str | None = None,
+    id_scope: str | None = None,
+    t0: str | None = None,
+    after: str | Path | None = None,
+    max_rejects: str = "1%",
+    jobs: int | None = None,
+    force: bool = False,
+    progress: Progress = SILENT,
+) -> ReplayResult:
+    """Replay logs, or a workspace, through simulated caches, and name the cause of every missed token.
+
+    Args:
+        sources: Logs, read first as by ``ingest``; or one workspace; or nothing, for the workspace as it is.
+        workspace: Folder of the stages' files.
+        scenario: Scenarios or their files; empty is vLLM, as logged, unlimited.
+        events: Files of restarts, deploys and so on; they hold in every scenario.
+        replica_grace: How long a replica lives after its last logged request; None is what the scenario says.
+        format: See ``ingest``, as for all that follow.
+        map: See ``ingest``.
+        block_size: See ``ingest``.
+        block_ids: See ``ingest``.
+        id_scope: See ``ingest``.
+        t0: See ``ingest``.
+        after: See ``ingest``.
+        max_rejects: See ``ingest``.
+        jobs: See ``ingest``.
+        force: See ``ingest``.
+        progress: See ``ingest``.
+
+    Returns:
+        The account of the sources and one summary per scenario; the rows are in the workspace, see ``query``.
+
+    Raises:
+        UsageError: An option, a scenario or an event file cannot be used.
+        InputError: As for ``ingest``.
+    """
+    from prefixledger import outcomes, stages
+
+    options = stages.log_options(
+        format=format, map=map, block_size=block_size, block_ids=block_ids, id_scope=id_scope,
+        t0=t0, after=after, max_rejects=max_rejects, jobs=jobs, force=force,
+    )  # fmt: skip
+    logs, place = stages.resolve(sources, workspace)
+    question = stages.ask(scenario, events, replica_grace)
+    with stages.running(place, "replay", force=force):
+        read = stages.ingested(logs, place, options, progress)
+        replays = stages.replayed(place, question, progress, options.jobs)
+    return read.checked(outcomes.ReplayResult(place.root, read.summary, replays))
+
+
+def report(
+    sources: Sequence[str | Path] = (),
+    *,
+    output: str | Path = DEFAULT_OUTPUT,
+    workspace: str | Path = DEFAULT_WORKSPACE,
+    from_: str | None = None,
+    to: str | None = None,
+    tz: str = "UTC",
+    scenario: Sequence[Scenario | str | Path] = (),
+    events: Sequence[str | Path] = (),
+    replica_grace: str | None = None,
+    format: str | None = None,
+    map: str | Path | None = None,
+    block_size: int | None = None,
+    block_ids: str | None = None,
+    id_scope: str | None = None,
+    t0: str | None = None,
+    after: str | Path | None = None,
+    max_rejects: str = "1%",
+    jobs: int | None = None,
+    show_ids: bool = False,
+    force: bool = False,
+    progress: Progress = SILENT,
+) -> ReportResult:
+    """Write a report on logs, or on a workspace: one HTML file, its JSON twin and a folder of CSV files.
+
+    Args:
+        sources: See ``replay``.
+        output: The HTML file; the others go beside it.
+        workspace: Folder of the stages' files.
+        from_: First moment of the report, ISO 8601; None with ``to`` None is the last whole ISO week, else the whole log.
+        to: First moment after it.
+        tz: Zone of the report, and of ``from_`` and ``to`` where they name none.
+        scenario: See ``replay``; the report is about the first.
+        events: See ``replay``.
+        replica_grace: See ``replay``.
+        format: See ``ingest``, as for all that follow.
+        map: See ``ingest``.
+        block_size: See ``ingest``.
+        block_ids: See ``ingest``.
+        id_scope: See ``ingest``.
+        t0: See ``ingest``.
+        after: See ``ingest``.
+        max_rejects: See ``ingest``.
+        jobs: See ``ingest``.
+        show_ids: Show request and user ids whole.
+        force: See ``ingest``; and replace files that prefixledger did not write.
+        progress: See ``ingest``.
+
+    Returns:
+        What was written where, and the verdict.
+
+    Raises:
+        UsageError: An option, a scenario or an event file cannot be used, or a foreign file is in the way.
+        InputError: As for ``ingest``; the report is written first where there are rows for one.
+    """
+    from prefixledger import stages
+
+    options = stages.log_options(
+        format=format, map=map, block_size=block_size, block_ids=block_ids, id_scope=id_scope,
+        t0=t0, after=after, max_rejects=max_rejects, jobs=jobs, force=force,
+    )  # fmt: skip
+    logs, place = stages.resolve(sources, workspace)
+    question = stages.ask(scenario, events, replica_grace)
+    page = stages.page(output, from_, to, tz, show_ids=show_ids, force=force)
+    with stages.running(place, "report", force=force):
+        read = stages.ingested(logs, place, options, progress)
+        replays = stages.replayed(place, question, progress, options.jobs)
+        return read.checked(stages.reported(place, page, read, replays, progress))
+
+
+def demo(
+    *,
+    output: str | Path = DEFAULT_OUTPUT,
+    workspace: str | Path = DEFAULT_WORKSPACE,
+    jobs: int | None = None,
+    force: bool = False,
+    progress: Progress = SILENT,
+) -> ReportResult:
+    """Make up a week of a multi-tenant assistant, and report on it; no network, and the same bytes every time.
+
+    Args:
+        output: See ``report``.
+        workspace: A folder of its own, which is emptied where a demo was before.
+        jobs: See ``ingest``.
+        force: See ``report``.
+        progress: See ``ingest``.
+
+    Returns:
+        What was written where, and the verdict.
+
+    Raises:
+        UsageError: The workspace holds other logs, or a foreign file is in the way.
+    """
+    from prefixledger import stages
+    from prefixledger.resources import resource_dir
+
+    story = stages.fresh_story(Path(workspace), progress)
+    samples = resource_dir("sample_traces")
+    with as_file(samples / "story.map.toml") as columns, as_file(samples / "story.scenario.toml") as fleet:
+        return report(
+            [story], output=output, workspace=workspace, map=columns, scenario=[fleet],
+            jobs=jobs, force=force, progress=progress,
+        )  # fmt: skip
+
+
+def query(sql: str, *, workspace: str | Path = DEFAULT_WORKSPACE) -> QueryResult:
+    """Run one SQL statement on a workspace; it can read nothing else and write nothing.
+
+    Args:
+        sql: One SELECT, DESCRIBE, SHOW, SUMMARIZE, PIVOT or EXPLAIN, in DuckDB's dialect.
+        workspace: Folder of the stages' files.
+
+    Raises:
+        UsageError: There is no workspace, the statement is wrong, or it would change something.
+    """
+    from prefixledger.attribute.query import run_query
+    from prefixledger.workspace import Workspace
+
+    return run_query(Workspace(Path(workspace)), sql)
+
+
+def formats() -> tuple[FormatInfo, ...]:
+    """Return the log formats that are read, in the order in which they are recognised."""
+    from prefixledger.ingest.formats import READERS
+
+    return tuple(reader.info for reader in READERS)
+
+
+def print_scenario(
+    *, scenario: Sequence[Scenario | str | Path] = (), replica_grace: str | None = None
+) -> str:
+    """Return scenarios as TOML with every default; see ``replay`` for the arguments."""
+    from prefixledger import stages
+    from prefixledger.config.scenario import dump
+
+    return "\n".join(dump(one) for one in stages.ask(scenario, (), replica_grace).scenarios)

@@ -1,0 +1,114 @@
+"""The entry point: finds the verb, and turns every ending into an exit code."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+import traceback
+from importlib import import_module
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+from prefixledger import __version__
+from prefixledger.cli.console import Talk, print_crash, print_error, print_usage_error
+from prefixledger.cli.options import talk_options
+from prefixledger.errors import InternalError, PrefixledgerError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+VERBS = ("report", "demo", "ingest", "replay", "query", "formats")
+"""Each is a module of this package with a command of the same name; in the order of the help."""
+
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+_SHORT_HELP = """\
+prefixledger keeps the books of a prefix cache: for every prompt token, hit or
+miss, why, and what it cost.
+
+  prefixledger demo                        a report on a made-up week, in seconds
+  prefixledger report logs/*.jsonl.gz      a report on your own logs
+
+All verbs and options: prefixledger --help
+"""
+
+
+class _Verbs(click.Group):
+    """Loads the module of a verb when it is asked for, and names near ones when it does not exist."""
+
+    def list_commands(self, _: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, _: click.Context, name: str) -> click.Command | None:
+        if name not in VERBS:
+            return None
+        command: click.Command = getattr(import_module(f"prefixledger.cli.{name}"), name)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in VERBS:
+            near = difflib.get_close_matches(args[0], VERBS, n=1)
+            guess = f"did you mean {near[0]!r}? " if near else ""
+            raise click.UsageError(f"there is no verb {args[0]!r}: {guess}verbs: {', '.join(VERBS)}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=_Verbs,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="prefixledger")
+@talk_options
+@click.pass_context
+def app(ctx: click.Context) -> None:
+    """Keep the books of a prefix cache: for every prompt token, hit or miss, why, and what it cost.
+
+    \b
+    prefixledger demo                        a report on a made-up week, in seconds
+    prefixledger report logs/*.jsonl.gz      a report on your own logs
+
+    Data go to stdout, everything else to stderr. Exit codes: 0 ok; 1 a --fail-on rule was crossed;
+    2 usage or configuration; 3 input unreadable, empty or with too many rejects; 4 internal fault;
+    130 interrupted.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(_SHORT_HELP, nl=False)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit; see the group's help for the exit codes."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    talk = Talk()
+    try:
+        status = app.main(args=arguments, prog_name="prefixledger", obj=talk, standalone_mode=False)
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted; the workspace is safe, and the same command goes on from here", err=True)
+        return INTERRUPTED
+    except click.ClickException as error:
+        print_usage_error(error)
+        return error.exit_code
+    except BrokenPipeError:
+        # Whoever read stdout has gone; nothing more can be said there, not even by the interpreter's flush.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except PrefixledgerError as error:
+        if talk.debug:
+            traceback.print_exc()
+        print_error(error)
+        return error.exit_code
+    except Exception as error:  # noqa: BLE001  # the last line of defence: no traceback unless it is asked for
+        if talk.debug:
+            traceback.print_exc()
+        print_crash(error)
+        return InternalError.exit_code
+    return status if isinstance(status, int) else 0

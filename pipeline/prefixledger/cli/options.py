@@ -1,0 +1,157 @@
+"""Options that several verbs share, in the order in which the help shows them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from prefixledger.cli.console import talk_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+FILE = click.Path(path_type=Path)
+
+
+def _set(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value and parameter.name:
+        setattr(talk_of(context), parameter.name, True)
+
+
+def _together(*decorators: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Apply decorators so that the first is shown first."""
+
+    def decorate(function: F) -> F:
+        decorated: Any = function
+        for decorator in reversed(decorators):
+            decorated = decorator(decorated)
+        return decorated  # type: ignore[no-any-return]  # click's decorators keep the kind of what they decorate
+
+    return decorate
+
+
+def _flag(short: str | None, name: str, text: str) -> Callable[[Any], Any]:
+    names = [short, f"--{name}"] if short else [f"--{name}"]
+    return click.option(*names, is_flag=True, expose_value=False, callback=_set, help=text)
+
+
+talk_options = _together(
+    _flag("-q", "quiet", "Say nothing but errors."),
+    _flag("-v", "verbose", "Say more."),
+    _flag(None, "debug", "Show tracebacks."),
+)
+
+workspace_option = click.option(
+    "--workspace",
+    type=FILE,
+    default=".prefixledger",
+    show_default=True,
+    metavar="DIR",
+    help="Where the stages keep their files.",
+)
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
+
+force_option = click.option(
+    "--force",
+    is_flag=True,
+    help="Replace files and use folders that prefixledger did not write; read inputs again that were read before.",
+)
+
+jobs_option = click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Processes to use; results do not depend on it. [default: all cores]",
+)
+
+show_ids_option = click.option("--show-ids", is_flag=True, help="Show request and user ids whole.")
+
+sources_argument = click.argument("sources", nargs=-1, metavar="SOURCE…", type=FILE)
+
+log_options = _together(
+    click.option(
+        "--format", metavar="NAME", help="Format of the logs; see the verb formats. [default: detect]"
+    ),
+    click.option(
+        "--map", type=FILE, metavar="FILE", help="TOML file that maps our columns to those of the logs."
+    ),
+    click.option(
+        "--block-size",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Tokens per block. [default: what the log says]",
+    ),
+    click.option(
+        "--block-ids",
+        type=click.Choice(["floor", "ceil"]),
+        help="Whether logs hash a trailing partial block. [default: count]",
+    ),
+    click.option(
+        "--id-scope",
+        type=click.Choice(["file", "global"]),
+        help="Over what block ids are unique. [default: the format's]",
+    ),
+    click.option("--t0", metavar="TIME", help="When a log with a relative clock begins."),
+    click.option(
+        "--after", type=FILE, metavar="FILE", help="The log that one with a relative clock goes on from."
+    ),
+    click.option(
+        "--max-rejects",
+        default="1%",
+        show_default=True,
+        metavar="N|N%",
+        help="Exit 3 when more records are rejected; a share allows at least 10.",
+    ),
+    jobs_option,
+)
+
+replay_options = _together(
+    click.option(
+        "--scenario",
+        type=FILE,
+        multiple=True,
+        metavar="FILE",
+        help="Scenario to replay; may be given several times. [default: vLLM, as logged, unlimited]",
+    ),
+    click.option(
+        "--events",
+        type=FILE,
+        multiple=True,
+        metavar="FILE",
+        help="Restarts, deploys … in TOML, CSV or JSONL.",
+    ),
+    click.option(
+        "--replica-grace",
+        metavar="TIME",
+        help="How long a replica lives after its last logged request. [default: the scenario's, 10m]",
+    ),
+)
+
+output_option = click.option(
+    "-o",
+    "--output",
+    type=FILE,
+    default="prefixledger.html",
+    show_default=True,
+    metavar="FILE",
+    help="The HTML file; JSON and CSV go beside it.",
+)
+
+window_options = _together(
+    click.option(
+        "--from", "from_", metavar="TIME", help="First moment of the report. [default: last whole ISO week]"
+    ),
+    click.option("--to", metavar="TIME", help="First moment after it."),
+    click.option(
+        "--tz",
+        default="UTC",
+        show_default=True,
+        metavar="ZONE",
+        help="Time zone of the report and of --from and --to.",
+    ),
+)

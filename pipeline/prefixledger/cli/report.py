@@ -1,0 +1,60 @@
+"""``prefixledger report``: the main job, all stages in one go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from prefixledger.cli.bars import progress_of
+from prefixledger.cli.console import talk_of
+from prefixledger.cli.options import (
+    force_option,
+    json_option,
+    log_options,
+    output_option,
+    replay_options,
+    show_ids_option,
+    sources_argument,
+    talk_options,
+    window_options,
+    workspace_option,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from prefixledger.outcomes import ReportResult
+
+
+@click.command()
+@sources_argument
+@output_option
+@workspace_option
+@window_options
+@replay_options
+@log_options
+@show_ids_option
+@force_option
+@json_option
+@talk_options
+@click.pass_context
+def report(ctx: click.Context, /, sources: tuple[Path, ...], as_json: bool, **options: Any) -> None:
+    """Write a report on logs: one HTML file, its JSON twin and a folder of CSV files, with the same stem.
+
+    SOURCE is a file, a folder, a glob, or "-" for stdin; or a workspace.
+
+    \b
+    prefixledger report logs/*.jsonl.gz -o week.html --scenario fleet.toml
+    prefixledger report .prefixledger --from 2026-11-16 --to 2026-11-23 --tz Europe/Berlin
+    """
+    from prefixledger import api
+    from prefixledger.cli import results
+
+    talk = talk_of(ctx)
+
+    def verb() -> ReportResult:
+        with progress_of(talk) as progress:
+            return api.report(sources, progress=progress, **options)
+
+    results.finish(verb, lambda result: results.say_report(result, talk, as_json=as_json))

@@ -1,0 +1,79 @@
+"""Says what a verb has done."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, TypeVar, cast
+
+import click
+
+from prefixledger.cli.console import data_console
+from prefixledger.cli.show import print_json, print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from prefixledger.cli.console import Talk
+    from prefixledger.ingest import IngestSummary
+    from prefixledger.outcomes import ReplayResult, ReportResult
+
+R = TypeVar("R")
+
+
+def say_inputs(summary: IngestSummary, talk: Talk) -> None:
+    """Say on stderr what every input was taken for and what became of its records."""
+    for message in summary.messages:
+        talk.say(message)
+
+
+def say_replays(result: ReplayResult, talk: Talk, *, as_json: bool) -> None:
+    """Print one row per scenario, or all as JSON, on stdout, and the notes of each on stderr."""
+    if result.ingest is not None:
+        say_inputs(result.ingest, talk)
+    for one in result.replays:
+        if one.reused:
+            talk.detail(f"{one.name}: nothing had changed, so the replay of before was used")
+        for note in one.notes:
+            talk.say(f"{one.name}: {note}")
+    if as_json:
+        print_json(result)
+        return
+    columns = ("scenario", "lookups", "prompt tokens", "hit tokens", "hit rate", "ideal")
+    rows = (
+        (
+            one.name,
+            f"{one.lookups:,}",
+            f"{one.prompt_tokens:,}",
+            f"{one.hit_tokens:,}",
+            f"{one.token_hit_rate:.1%}",
+            f"{one.ideal_hit_rate:.1%}",
+        )
+        for one in result.replays
+    )
+    print_table(data_console(), columns, rows, right=range(1, len(columns)))
+    sql = "SELECT cause, sum(tokens) FROM misses GROUP BY ALL"
+    talk.say(f'next: prefixledger query "{sql}" --workspace {result.workspace}')
+
+
+def say_report(result: ReportResult, talk: Talk, *, as_json: bool) -> None:
+    """Print the JSON twin if it was asked for; else the account and, last, the verdict."""
+    if result.ingest is not None:
+        say_inputs(result.ingest, talk)
+    if as_json:
+        sys.stdout.write(result.json.read_text(encoding="utf-8"))
+    elif talk.quiet:
+        click.echo(result.verdict)
+    else:
+        click.echo("\n".join(result.lines))
+
+
+def finish(verb: Callable[[], R], say: Callable[[R], None]) -> None:
+    """Run a verb and say what it did, also where it then fails because of too many rejects."""
+    from prefixledger.outcomes import PartialInputError
+
+    try:
+        result = verb()
+    except PartialInputError as error:
+        say(cast("R", error.result))
+        raise
+    say(result)

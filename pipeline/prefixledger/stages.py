@@ -1,0 +1,269 @@
+"""The stages in order, each called in one place: ingest, index, replay, attribute, report."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from prefixledger import __version__
+from prefixledger.errors import UsageError
+from prefixledger.locking import check_is_ours, locked
+from prefixledger.outcomes import Read, ReportResult
+from prefixledger.workspace import Workspace, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from prefixledger.config.scenario import Event, Scenario
+    from prefixledger.ingest import IngestOptions
+    from prefixledger.ingest.account import Progress as BytesRead
+    from prefixledger.progress import Progress
+    from prefixledger.replay import ReplaySummary
+
+_DEMO_MARK = "demo.txt"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is replayed.
+
+    Attributes:
+        scenarios: Each under a name of its own; the first is the one that a report is about.
+        events: From event files; they hold in every scenario.
+    """
+
+    scenarios: tuple[Scenario, ...]
+    events: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a report is to look like.
+
+    Attributes:
+        output: The HTML file.
+        from_us: First moment, microseconds since 1970; None is chosen.
+        to_us: First moment after it; None is chosen.
+        zone: IANA name of the zone of its times.
+        show_ids: Whether ids are shown whole.
+    """
+
+    output: Path
+    from_us: int | None
+    to_us: int | None
+    zone: str
+    show_ids: bool
+
+
+def resolve(sources: Sequence[str | Path], workspace: str | Path) -> tuple[tuple[str | Path, ...], Workspace]:
+    """Tell sources from a workspace that was given in their place.
+
+    Raises:
+        UsageError: A workspace stands among sources, or there is neither.
+    """
+    found = [source for source in sources if _is_workspace(Path(source))]
+    if found and len(sources) == 1:
+        return (), Workspace(Path(found[0]))
+    if found:
+        raise UsageError(
+            f"{found[0]} is a workspace and does not go with logs", hint="give logs, or one workspace"
+        )
+    place = Workspace(Path(workspace))
+    if not sources and not _is_workspace(place.root):
+        raise UsageError(
+            f"no SOURCE is given, and there is no workspace {place.root}",
+            hint="name log files, folders or globs, or a workspace",
+        )
+    return tuple(sources), place
+
+
+def ask(
+    scenario: Sequence[Scenario | str | Path], events: Sequence[str | Path], replica_grace: str | None
+) -> Question:
+    """Read scenarios and events before anything else is done, so that a fault in them costs nothing.
+
+    Raises:
+        UsageError: A file is wrong, or two scenarios have one name.
+    """
+    from prefixledger.config.events import in_order, load_events
+    from prefixledger.config.scenario import Scenario, default_scenario, load_scenario
+
+    read = [one if isinstance(one, Scenario) else load_scenario(Path(one)) for one in scenario]
+    if replica_grace is not None:
+        read = [one.with_replica_grace(replica_grace) for one in read or [default_scenario()]]
+    names = [one.name for one in read]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(f"two scenarios are called {twice!r}", hint='give each file a name = "…" of its own')
+    found = in_order(tuple(event for path in events for event in load_events(Path(path))))
+    chosen = tuple(read) or (default_scenario(),)
+    for one in chosen:
+        one.check_events(found)
+    return Question(chosen, found)
+
+
+@contextmanager
+def running(workspace: Workspace, verb: str, *, force: bool) -> Iterator[None]:
+    """Hold the workspace, and leave the clock and the machine in ``run.json``, where nothing else has them."""
+    if not force:
+        check_is_ours(workspace)
+    with locked(workspace):
+        began, started = datetime.now(UTC), time.perf_counter()
+        yield
+        write_json(
+            workspace.root / "run.json",
+            {
+                "verb": verb,
+                "version": __version__,
+                "started_at": began.isoformat(),
+                "seconds": round(time.perf_counter() - started, 3),
+                "python": platform.python_version(),
+                "machine": f"{platform.system()} {platform.machine()}",
+                "arguments": sys.argv[1:],
+            },
+        )
+
+
+def ingested(
+    sources: Sequence[str | Path], workspace: Workspace, options: IngestOptions, progress: Progress
+) -> Read:
+    """Run the stage ``ingest`` where there are sources; too many rejects stop nothing yet.
+
+    Raises:
+        InputError: An input cannot be read, or all of them are empty.
+    """
+    from prefixledger import ingest
+    from prefixledger.ingest.account import TooManyRejectsError
+
+    if not sources:
+        return Read()
+    try:
+        return Read(ingest.run([str(source) for source in sources], workspace, options, _bytes_to(progress)))
+    except TooManyRejectsError as error:
+        return Read(error.summary, error)
+
+
+def replayed(
+    workspace: Workspace, question: Question, progress: Progress, jobs: int
+) -> tuple[ReplaySummary, ...]:
+    """Run the stages ``index``, ``replay`` and ``attribute`` for every scenario."""
+    from prefixledger import attribute, index, replay
+
+    progress.phase("index")
+    index.update(workspace)
+    summaries = []
+    for scenario in question.scenarios:
+        summaries.append(replay.run(workspace, scenario, events=question.events, progress=progress.phase))
+        progress.phase(f"name the causes of {scenario.name}")
+        attribute.run(workspace, scenario.name, threads=jobs)
+    return tuple(summaries)
+
+
+def page(
+    output: str | Path, from_: str | None, to: str | None, tz: str, *, show_ids: bool, force: bool
+) -> Page:
+    """Settle what a report is to look like before anything is read.
+
+    Raises:
+        UsageError: A time or the zone does not exist, or a foreign file is in the way.
+    """
+    from prefixledger import report
+    from prefixledger.config.units import parse_time_us
+
+    try:
+        zone = ZoneInfo(tz)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise UsageError(f"there is no time zone {tz!r}", hint='write "UTC", "Europe/Berlin" …') from error
+    report.check(Path(output), force=force)
+    first, last = (None if text is None else parse_time_us(text, zone) for text in (from_, to))
+    return Page(Path(output), first, last, tz, show_ids)
+
+
+def reported(
+    workspace: Workspace, asked: Page, read: Read, replays: tuple[ReplaySummary, ...], progress: Progress
+) -> ReportResult:
+    """Run the stage ``report``."""
+    from prefixledger import report
+    from prefixledger.attribute.window import default_window
+
+    progress.phase("report")
+    stretch = default_window(workspace, zone=asked.zone, from_us=asked.from_us, to_us=asked.to_us)
+    view = report.build(workspace, replays, stretch)
+    # Foreign files were looked for before the work began, and what stands there now is what was found then.
+    written = report.write(view, asked.output, force=True, show_ids=asked.show_ids)
+    lines = report.summary(view, written).lines()
+    return ReportResult(workspace.root, read.summary, replays, written.html, written.json, written.csv, lines)
+
+
+def log_options(
+    *, t0: str | None, jobs: int | None, after: str | Path | None, map: str | Path | None, **rest: Any
+) -> IngestOptions:
+    """Return the options of the stage ``ingest``; see ``api.ingest``.
+
+    Raises:
+        UsageError: They exclude each other or mean nothing.
+    """
+    from prefixledger.config.units import parse_time_us
+    from prefixledger.ingest.options import IngestOptions
+
+    return IngestOptions(
+        map_file=None if map is None else Path(map),
+        t0=None if t0 is None else parse_time_us(t0),
+        after=None if after is None else str(after),
+        jobs=jobs or len(os.sched_getaffinity(0)),
+        **rest,
+    )
+
+
+def fresh_story(folder: Path, progress: Progress) -> Path:
+    """Make the log of the demo in a workspace of its own, after emptying it where a demo was before.
+
+    Raises:
+        UsageError: The folder holds something else.
+    """
+    from prefixledger.samples import generator
+
+    mark = folder / _DEMO_MARK
+    if mark.is_file():
+        with locked(Workspace(folder)):
+            shutil.rmtree(folder)
+    elif folder.is_dir() and any(folder.iterdir()):
+        raise UsageError(
+            f"{folder} is not empty, and the demo wants a workspace of its own",
+            hint="prefixledger demo --workspace demo-workspace",
+        )
+    with locked(Workspace(folder)):
+        mark.write_text(
+            "prefixledger demo made this folder, and empties it when it runs again.\n", encoding="utf-8"
+        )
+    progress.phase("make up a week")
+    (folder / "logs").mkdir()
+    return Path(generator("story").write(folder / "logs" / "story.jsonl"))
+
+
+def _bytes_to(progress: Progress) -> Callable[[BytesRead], None]:
+    """Translate running totals of the stage ``ingest`` into the steps of a bar."""
+    done, rejects = -1, 0
+
+    def step(state: BytesRead) -> None:
+        nonlocal done, rejects
+        if done < 0:
+            progress.phase("read", state.bytes_total)
+            done = 0
+        progress.advance(state.bytes_done - done, state.rejects - rejects)
+        done, rejects = state.bytes_done, state.rejects
+
+    return step
+
+
+def _is_workspace(folder: Path) -> bool:
+    return Workspace(folder).manifest.is_file() and Workspace(folder).requests.is_dir()
