@@ -1,0 +1,156 @@
+"""Cuts a stream into chunks of whole records, and a chunk into records."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_RECORD_BYTES: Final = 100_000_000
+"""A record above this is rejected unread, so that one endless line cannot fill the memory."""
+CHUNK_BYTES: Final = 8 << 20
+_KEPT_OF_OVERSIZE = 600
+_QUOTED_END = re.compile(rb'"|\n')
+
+Cut = Literal["no", "perhaps", "surely"]
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Some whole records in a row.
+
+    Attributes:
+        data: Their bytes, each record but perhaps the last with its line end.
+        first_line: 1-based number of the first line.
+        offset: Where it begins in the decompressed stream.
+        cut: Whether the last record may have lost its end: ``perhaps`` where it has no line end, ``surely`` where
+            the input is known to be cut.
+        oversize_bytes: Above 0 where the chunk is one record of that size, of which only the beginning is kept.
+    """
+
+    data: bytes
+    first_line: int
+    offset: int
+    cut: Cut = "no"
+    oversize_bytes: int = 0
+
+
+class Chunker:
+    """Collects the pieces of a stream and gives them back as chunks of whole records."""
+
+    def __init__(self, chunk_bytes: int, *, quoted: bool, line: int = 1, offset: int = 0) -> None:
+        """Begin a stream.
+
+        Args:
+            chunk_bytes: Size to aim at; a chunk is larger where one record is.
+            quoted: True for CSV, where a line end inside quotes ends no record.
+            line: Number of the first line.
+            offset: Bytes that lie before it.
+        """
+        self._chunk_bytes = chunk_bytes
+        self._quoted = quoted
+        self._line = line
+        self._offset = offset
+        self._pending = bytearray()
+        self._searched = 0
+        self._end = 0
+        self._open_quote = False
+        self._oversize = b""
+        self._oversize_bytes = 0
+        self._oversize_lines = 0
+
+    def feed(self, data: bytes) -> Iterator[Chunk]:
+        """Take the next bytes of the stream and yield the chunks that are full."""
+        if self._oversize_bytes:
+            end = data.find(b"\n") + 1
+            self._oversize_bytes += end or len(data)
+            if not end:
+                return
+            yield self._take_oversize()
+            data = data[end:]
+        self._pending += data
+        while len(self._pending) >= self._chunk_bytes:
+            self._find_end()
+            if self._end:
+                yield self._take(self._end, "no")
+            elif len(self._pending) > MAX_RECORD_BYTES:
+                self._begin_oversize()
+            else:
+                return
+
+    def finish(self, *, cut: bool) -> Iterator[Chunk]:
+        """Yield what is left; ``cut`` says that the stream is known to lack its end."""
+        if self._oversize_bytes:
+            yield self._take_oversize()
+        self._find_end()
+        if self._end:
+            yield self._take(self._end, "no")
+        if self._pending:
+            yield self._take(len(self._pending), "surely" if cut else "perhaps")
+
+    def _find_end(self) -> None:
+        """Set ``_end`` to just after the last line end that ends a record."""
+        if not self._quoted or (not self._open_quote and self._pending.find(b'"', self._searched) < 0):
+            self._end = self._pending.rfind(b"\n", self._searched) + 1 or self._end
+        else:
+            for match in _QUOTED_END.finditer(bytes(self._pending), self._searched):
+                if match[0] == b'"':
+                    self._open_quote = not self._open_quote
+                elif not self._open_quote:
+                    self._end = match.end()
+        self._searched = len(self._pending)
+
+    def _take(self, end: int, cut: Cut) -> Chunk:
+        chunk = Chunk(bytes(self._pending[:end]), self._line, self._offset, cut)
+        del self._pending[:end]
+        self._searched -= end
+        self._end = 0
+        self._line += chunk.data.count(b"\n")
+        self._offset += end
+        return chunk
+
+    def _begin_oversize(self) -> None:
+        self._oversize = bytes(self._pending[:_KEPT_OF_OVERSIZE])
+        self._oversize_bytes = len(self._pending)
+        self._oversize_lines = self._pending.count(b"\n")
+        self._pending.clear()
+        self._searched = 0
+        self._open_quote = False
+
+    def _take_oversize(self) -> Chunk:
+        chunk = Chunk(self._oversize, self._line, self._offset, oversize_bytes=self._oversize_bytes)
+        self._line += self._oversize_lines + 1
+        self._offset += self._oversize_bytes
+        self._oversize_bytes = 0
+        return chunk
+
+
+def lines(chunk: Chunk) -> Iterator[tuple[int, int, bytes]]:
+    r"""Yield 1-based line, byte offset and bytes of each line that is not blank; only ``\n`` ends a line."""
+    offset = chunk.offset
+    for number, raw in enumerate(chunk.data.split(b"\n"), start=chunk.first_line):
+        if raw and not raw.isspace():
+            yield number, offset, raw
+        offset += len(raw) + 1
+
+
+def csv_records(chunk: Chunk) -> Iterator[tuple[int, int, bytes]]:
+    """Yield first line, byte offset and bytes of each CSV record; a line end inside quotes belongs to it."""
+    if b'"' not in chunk.data:
+        yield from lines(chunk)
+        return
+    start, line, open_quote = 0, chunk.first_line, False
+    for match in _QUOTED_END.finditer(chunk.data):
+        if match[0] == b'"':
+            open_quote = not open_quote
+        elif not open_quote:
+            raw = chunk.data[start : match.start()]
+            if raw and not raw.isspace():
+                yield line, chunk.offset + start, raw
+            line += raw.count(b"\n") + 1
+            start = match.end()
+    if chunk.data[start:].strip():
+        yield line, chunk.offset + start, chunk.data[start:]

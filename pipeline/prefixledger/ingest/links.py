@@ -1,0 +1,232 @@
+"""What records of one input say of each other: starts, values that carry on, calls inside calls, twins."""
+
+from __future__ import annotations
+
+from array import array
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from prefixledger.ingest.batch import ROW_FIELDS, id_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from prefixledger.ingest.batch import Batch
+    from prefixledger.ingest.records import Skip
+
+TWIN_US: Final = 50_000
+"""Two integrations that log one call see it start within 50 ms of each other."""
+_AT: Final = {name: number for number, name in enumerate(ROW_FIELDS)}
+_ANCHOR: Final = "anchor"
+
+
+class Fact(NamedTuple):
+    """What one record says of the engine.
+
+    Attributes:
+        record: 0-based number of the record.
+        at_us: Its time, None where it has none.
+        yearless: True where that lies in the nominal year.
+        said: What it says.
+    """
+
+    record: int
+    at_us: int | None
+    yearless: bool
+    said: Mapping[str, Any]
+
+
+class Links:
+    """Links of one input, collected in order of its records, so that they depend on no chunk."""
+
+    def __init__(self, format_name: str) -> None:
+        """Begin an input.
+
+        Args:
+            format_name: Its format.
+        """
+        self.facts: list[Fact] = []
+        self._format = format_name
+        self._carried: dict[str, Any] = {}
+        self._marks: dict[str, int] = {}
+        self._after: dict[int, str] = {}
+        self._parents: dict[str, str | None] = {}
+        self._spans: dict[int, str] = {}
+        self._leaders: dict[str, int] = {}
+        self._leader = array("q")
+        self._twin_rows = array("q")
+        self._twin_keys = array("Q")
+        self._recorders: dict[str, int] = {}
+        self._twin_recorder = array("q")
+
+    def carry(self, batch: Batch, base: int) -> None:
+        """Take what skipped records tell, and give the rows behind them what they lack; before anything else.
+
+        Args:
+            batch: The next batch; rows in it are changed in place.
+            base: Records before it.
+        """
+        told = iter([*batch.told, (len(batch.fates), None)])
+        record, skip = next(told)
+        for number, row_record in enumerate(batch.row_records):
+            while record < row_record and skip is not None:
+                self._hear(skip, base + record)
+                record, skip = next(told)
+            if self._carried:
+                self._give(batch, number)
+        while skip is not None:
+            self._hear(skip, base + record)
+            record, skip = next(told)
+
+    def add_rows(self, columns: Mapping[str, Any], first_row: int) -> None:
+        """Take the next rows.
+
+        Args:
+            columns: Their fields.
+            first_row: Number of the first.
+        """
+        self._add_pieces(columns, first_row)
+        if any(columns["after"]) or any(columns["mark"]):
+            ends = zip(
+                columns["mark"], columns["finished_us"], columns["started_us"], columns["after"], strict=True
+            )
+            for row, (mark, finished, started, after) in enumerate(ends, start=first_row):
+                if mark is not None:
+                    self._marks.setdefault(mark, started if finished is None else finished)
+                if after is not None:
+                    self._after[row] = after
+        for row, (span, parent) in enumerate(
+            zip(columns["span"], columns["parent_span"], strict=True), start=first_row
+        ):
+            if span is not None:
+                self._spans[row] = span
+                self._parents.setdefault(span, parent)
+        for row, recorder in enumerate(columns["recorder"]):
+            if recorder is not None:
+                self._add_twin(columns, row, first_row + row, recorder)
+
+    def leaders(self) -> NDArray[np.int64]:
+        """Return int64[rows], for each row the first row of the request that it is a piece of; itself where alone."""
+        return np.array(self._leader, np.int64)
+
+    def begins(self, started_us: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return starts, of rows that name a record before them its time, where that lies earlier.
+
+        Args:
+            started_us: int64[rows], starts as the rows say them.
+        """
+        started = started_us.copy()
+        for row, after in self._after.items():
+            at = self._marks.get(after)
+            if at is not None and at < started[row]:
+                started[row] = at
+        return started
+
+    def outer_and_inner(self, rows: NDArray[np.int64], known: NDArray[np.bool_]) -> tuple[set[int], set[int]]:
+        """Tell calls around other calls from those inside.
+
+        Args:
+            rows: int64[k], rows that are still taken for requests.
+            known: bool[rows], rows whose prompt length is known; only such a call makes another its wrapper.
+
+        Returns:
+            Rows around one of known length, and rows of unknown length inside one of known length.
+        """
+        if not self._spans:
+            return set(), set()
+        of_span = {self._spans[row]: row for row in rows.tolist() if row in self._spans}
+        outer: set[int] = set()
+        inner: set[int] = set()
+        for span, row in of_span.items():
+            for above in self._ancestors(span):
+                holder = of_span.get(above)
+                if holder is None:
+                    continue
+                if known[row]:
+                    outer.add(holder)
+                elif known[holder]:
+                    inner.add(row)
+        return outer, inner
+
+    def twins(self, started_us: NDArray[np.int64], alive: NDArray[np.bool_]) -> list[int]:
+        """Return rows that tell again of a call which another recorder told of, the later of both.
+
+        Args:
+            started_us: int64[rows].
+            alive: bool[rows], rows that are still taken for requests.
+        """
+        if len(self._recorders) < 2:  # noqa: PLR2004  # it takes two
+            return []
+        rows = np.array(self._twin_rows, np.int64)
+        keep = alive[rows]
+        rows, key = rows[keep], np.array(self._twin_keys, np.uint64)[keep]
+        recorder = np.array(self._twin_recorder, np.int64)[keep]
+        order = np.lexsort((rows, started_us[rows], key))
+        found: list[int] = []
+        last: dict[int, tuple[int, int]] = {}
+        for at in order.tolist():
+            row, start = int(rows[at]), int(started_us[rows[at]])
+            held = last.get(int(key[at]))
+            if held is not None and held[0] != recorder[at] and start - held[1] <= TWIN_US:
+                found.append(row)
+                del last[int(key[at])]  # a third one is a call of its own
+            else:
+                last[int(key[at])] = (int(recorder[at]), start)
+        return found
+
+    def _hear(self, skip: Skip, record: int) -> None:
+        self._carried |= {name: value for name, value in skip.carry.items() if value is not None}
+        if skip.mark is not None and skip.at_us is not None:
+            self._marks.setdefault(skip.mark, skip.at_us)
+        if skip.fact is not None:
+            self.facts.append(Fact(record, skip.at_us, skip.yearless, skip.fact))
+        if skip.span is not None:
+            self._parents.setdefault(skip.span, skip.parent_span)
+
+    def _give(self, batch: Batch, number: int) -> None:
+        row = list(batch.rows[number])
+        for name, value in self._carried.items():
+            if name == "started_us":
+                if row[_AT["rough_start"]] and value < row[_AT["started_us"]]:
+                    row[_AT["started_us"]] = value
+            elif name == _ANCHOR:
+                if row[_AT["request_id"]] is not None:
+                    row[_AT["request_id"]] = f"{value}/{row[_AT['request_id']]}"
+            elif row[_AT[name]] is None:
+                row[_AT[name]] = value
+        batch.rows[number] = tuple(row)
+        if _ANCHOR in self._carried:
+            own = id_hash(self._format, *(_text(row[_AT[name]]) for name in ("provider", "request_id")))
+            batch.id_hashes[16 * number : 16 * number + 16] = own
+
+    def _add_pieces(self, columns: Mapping[str, Any], first_row: int) -> None:
+        for row, (key, part) in enumerate(
+            zip(columns["join"], columns["part"], strict=True), start=first_row
+        ):
+            is_piece = part == "piece" and key is not None
+            self._leader.append(self._leaders.setdefault(key, row) if is_piece else row)
+
+    def _ancestors(self, span: str) -> Iterator[str]:
+        walked = {span}
+        above = self._parents.get(span)
+        while above is not None and above not in walked:
+            yield above
+            walked.add(above)
+            above = self._parents.get(above)
+
+    def _add_twin(self, columns: Mapping[str, Any], at: int, row: int, recorder: str) -> None:
+        names = ("model", "prompt_tokens", "output_tokens", "cached_tokens")
+        if columns["prompt_tokens"][at] is None:
+            return
+        text = "\0".join(str(columns[name][at]) for name in names)
+        self._twin_rows.append(row)
+        self._twin_keys.append(int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little"))
+        self._twin_recorder.append(self._recorders.setdefault(recorder, len(self._recorders)))
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,117 @@
+"""The account book of a workspace: every input it holds, and what each call brought."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from prefixledger import locking
+from prefixledger.errors import InputError, Place
+from prefixledger.ingest.account import InputAccount
+from prefixledger.ingest.write import remove_source
+from prefixledger.workspace import write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from prefixledger.workspace import Workspace
+
+SCHEMA_VERSION: Final = 1
+HEAD_BYTES: Final = 1 << 16
+_HISTORY: Final = (
+    "path", "source", "format", "records", "kept", "rejected", "duplicates", "joined", "skipped", "seen_before",
+)  # fmt: skip
+
+
+class Manifest:
+    """What ``manifest.json`` says."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        """Read it; a workspace without one is empty.
+
+        Raises:
+            InputError: It is damaged, or of a later version.
+        """
+        self._path = workspace.manifest
+        self.sources: dict[str, InputAccount] = {}
+        self._heads: dict[str, str] = {}
+        self._history: list[list[dict[str, Any]]] = []
+        if not self._path.is_file():
+            return
+        try:
+            held = json.loads(self._path.read_text(encoding="utf-8"))
+            version = held["schema_version"]
+            for entry in held["sources"]:
+                self.sources[entry["source"]] = InputAccount.from_json(entry)
+                self._heads[entry["source"]] = entry["head"]
+            self._history = held["history"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                "the workspace is damaged",
+                place=Place(str(self._path)),
+                hint="delete the workspace and ingest again",
+            ) from error
+        if version != SCHEMA_VERSION:
+            raise InputError(
+                f"the workspace is of version {version}, not {SCHEMA_VERSION}", place=Place(str(self._path))
+            )
+
+    def begin_call(self) -> None:
+        """Open a new entry in the history."""
+        self._history.append([])
+
+    def has_head(self, digest: str) -> bool:
+        """Return whether some input begins with bytes of this digest."""
+        return digest in self._heads.values()
+
+    def add(self, account: InputAccount, head: str) -> None:
+        """Take in an input that is complete in the workspace."""
+        self.sources[account.source] = account
+        self._heads[account.source] = head
+        self.note(account)
+
+    def note(self, account: InputAccount) -> None:
+        """Enter an account into the history of this call."""
+        entry = account.to_json()
+        self._history[-1].append({name: entry[name] for name in _HISTORY})
+
+    def save(self) -> None:
+        """Write the book, if this call brought anything."""
+        if not self._history[-1]:
+            return
+        content = {
+            "schema_version": SCHEMA_VERSION,
+            "sources": [{**a.to_json(), "head": self._heads[name]} for name, a in self.sources.items()],
+            "history": self._history,
+        }
+        write_json(self._path, content)
+
+
+@contextmanager
+def locked(workspace: Workspace) -> Iterator[Path]:
+    """Hold the workspace for one writer; yield a folder for what is put aside meanwhile, deleted afterwards.
+
+    Raises:
+        UsageError: Another process holds it.
+    """
+    with locking.locked(workspace):
+        aside = workspace.root / ".aside"
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir()
+        try:
+            yield aside
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+
+
+def remove_orphans(workspace: Workspace, manifest: Manifest) -> None:
+    """Delete what an interrupted call left of inputs that never got into the book."""
+    on_disk = {path.stem for path in workspace.requests.glob("date=*/*.parquet")}
+    on_disk |= {
+        path.stem for folder in (workspace.paths, workspace.rejects, workspace.parts, workspace.texts) for path in folder.glob("*.parquet")
+    }
+    for source in sorted(on_disk - manifest.sources.keys()):
+        remove_source(workspace, source)

@@ -1,0 +1,175 @@
+"""From the body of a request to the parts of its prompt, in prompt order, without what is no content."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import orjson
+
+from prefixledger.ingest.records import TextPart
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+_MARKS: Final = ("cache_control", "prompt_cache_breakpoint", "cachePoint")
+_NO_CONTENT: Final = frozenset({*_MARKS, "signature", "thoughtSignature", "thought_signature"})
+"""Fields of a message, a tool or a block that are no content; inside arguments and schemas the same names are."""
+_ITEM_IDS: Final = frozenset({"id", "status"})
+"""Of items of an OpenAI responses input: ids and states of the items, not of the calls."""
+_TEXT_KINDS: Final = frozenset({"text", "input_text", "output_text"})
+_SYSTEM_ROLES: Final = frozenset({"system", "developer"})
+_EMPTY: Final = (None, "", [], {})
+
+
+def text_parts(body: Mapping[str, Any]) -> tuple[TextPart, ...]:
+    """Return the prompt of a request body of OpenAI, Anthropic, Gemini, Bedrock or Cohere: tools, system, messages.
+
+    Args:
+        body: The body, keys in the order in which they were sent.
+
+    Returns:
+        Parts; none where it holds no text.
+    """
+    return tuple(_parts(body))
+
+
+def cache_ttls(parts: Iterable[TextPart]) -> frozenset[str]:
+    """Return the TTLs that the cache marks of Anthropic's kind on a prompt ask for; ``5m`` where a mark names none."""
+    marks = [part.breakpoint for part in parts if part.breakpoint is not None]
+    return frozenset(mark.partition("/")[2] or "5m" for mark in marks)
+
+
+def _parts(body: Mapping[str, Any]) -> Iterator[TextPart]:
+    tools = _tools_of(body)
+    if tools not in _EMPTY:
+        yield _tools(tools)
+    system = next((body[n] for n in ("system", "instructions", "systemInstruction", "system_instruction") if body.get(n)), None)
+    if system is not None:
+        yield from _system(system)
+    prompt = body.get("prompt")
+    if isinstance(prompt, str):
+        yield TextPart("message", None, _utf8(prompt))
+    content = next((body[n] for n in ("messages", "contents", "input") if body.get(n) not in _EMPTY), None)
+    if isinstance(content, str):
+        yield TextPart("message", "user", _utf8(content))
+    if isinstance(content, list):
+        leading = True
+        for item in content:
+            part = _message(item, leading=leading)
+            leading = part.kind == "system"
+            yield part
+
+
+def _tools_of(body: Mapping[str, Any]) -> Any:
+    config = body.get("toolConfig")
+    if isinstance(config, dict) and config.get("tools"):
+        return config["tools"]
+    return body.get("tools") or body.get("functions")
+
+
+def _tools(tools: Any) -> TextPart:
+    if not isinstance(tools, list):
+        tools = [tools]
+    mark = _last(_mark(tool) for tool in tools)
+    plain = [_stripped(tool) for tool in tools if not _is_mark_only(tool)]
+    text = orjson.dumps(plain)
+    ordered = sorted(orjson.dumps(tool, option=orjson.OPT_SORT_KEYS) for tool in plain)
+    canonical = b"[" + b",".join(ordered) + b"]"
+    return TextPart("tools", None, text, None if canonical == text else canonical, mark)
+
+
+def _system(system: Any) -> Iterator[TextPart]:
+    """Yield one part a block: a mark may stand behind any of them."""
+    if isinstance(system, dict) and isinstance(system.get("parts"), list):
+        system = system["parts"]
+    blocks = system if isinstance(system, list) else [system]
+    held: TextPart | None = None
+    for block in blocks:
+        if _is_mark_only(block):
+            if held is not None:
+                held = TextPart(held.kind, held.role, held.text, held.canonical, _mark(block))
+            continue
+        if held is not None:
+            yield held
+        held = _content_part("system", "system", [block], _mark(block))
+    if held is not None:
+        yield held
+
+
+def _message(item: Any, *, leading: bool) -> TextPart:
+    if not isinstance(item, dict):
+        return _content_part("message", "user", [item], None)
+    role = item.get("role")
+    name = role if isinstance(role, str) else item["type"] if isinstance(item.get("type"), str) else None
+    kind: Literal["system", "message"] = "system" if leading and name in _SYSTEM_ROLES else "message"
+    field = "parts" if isinstance(item.get("parts"), list) else "content"
+    content = item.get(field)
+    blocks = content if isinstance(content, list) else [] if content is None else [content]
+    mark = _last([_mark(item), *(_mark(block) for block in blocks)])
+    ignored = {"role", field, *_NO_CONTENT, *(_ITEM_IDS if "type" in item or "id" in item else ())}
+    if item.get("type") == "message":
+        ignored.add("type")
+    if all(value is None or key in ignored for key, value in item.items()):
+        return _content_part(kind, name, blocks, mark)
+    rest = {k: v for k, v in item.items() if k not in _NO_CONTENT and not (k in _ITEM_IDS and "type" in item)}
+    if field in rest:
+        rest[field] = _plain_content(blocks) if isinstance(content, list) else content
+    return _json_part(kind, name, rest, mark)
+
+
+def _content_part(
+    kind: Literal["system", "message"], role: str | None, blocks: list[Any], mark: str | None
+) -> TextPart:
+    content = _plain_content(blocks)
+    if isinstance(content, str):
+        return TextPart(kind, role, _utf8(content), None, mark)
+    return _json_part(kind, role, content, mark)
+
+
+def _plain_content(blocks: list[Any]) -> Any:
+    """Return blocks without what is no content; a single text as that text, in whichever of the two ways it was sent."""
+    plain = [_stripped(block) for block in blocks if not _is_mark_only(block)]
+    if len(plain) == 1:
+        only = plain[0]
+        if isinstance(only, str):
+            return only
+        if isinstance(only, dict) and isinstance(only.get("text"), str):
+            others = {k: v for k, v in only.items() if k != "text" and v not in _EMPTY}
+            if not others or (others.keys() == {"type"} and only["type"] in _TEXT_KINDS):
+                return only["text"]
+    return plain
+
+
+def _json_part(kind: Literal["system", "message"], role: str | None, value: Any, mark: str | None) -> TextPart:
+    text = orjson.dumps(value)
+    canonical = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    return TextPart(kind, role, text, None if canonical == text else canonical, mark)
+
+
+def _stripped(value: Any) -> Any:
+    if isinstance(value, dict) and not _NO_CONTENT.isdisjoint(value):
+        return {name: held for name, held in value.items() if name not in _NO_CONTENT}
+    return value
+
+
+def _is_mark_only(value: Any) -> bool:
+    return isinstance(value, dict) and len(value) == 1 and "cachePoint" in value
+
+
+def _mark(value: Any) -> str | None:
+    """Return the cache mark of a block, short: its kind and the TTL it names."""
+    if not isinstance(value, dict):
+        return None
+    mark = next((value[name] for name in _MARKS if isinstance(value.get(name), dict)), None)
+    if mark is None:
+        return None
+    words = [mark[name] for name in ("type", "mode", "ttl") if isinstance(mark.get(name), str)]
+    return "/".join(words)[:32] or "default"
+
+
+def _last(marks: Iterable[str | None]) -> str | None:
+    return next((mark for mark in reversed(list(marks)) if mark is not None), None)
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

@@ -1,0 +1,255 @@
+"""The ingest stage: from SOURCE arguments to a workspace and an account."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from prefixledger.errors import InputError, PrefixledgerError, UsageError
+from prefixledger.ingest.account import IngestSummary, InputAccount, Progress
+from prefixledger.ingest.book import book_input
+from prefixledger.ingest.clock import Axis
+from prefixledger.ingest.container import Stream
+from prefixledger.ingest.detect import detect
+from prefixledger.ingest.duplicates import Seen
+from prefixledger.ingest.manifest import HEAD_BYTES, Manifest, locked, remove_orphans
+from prefixledger.ingest.messages import check_rejects, detected_as, summed_up
+from prefixledger.ingest.one_input import read_input
+from prefixledger.ingest.options import IngestOptions
+from prefixledger.ingest.sources import resolve
+from prefixledger.ingest.text.tools import load_tools
+from prefixledger.ingest.workers import Workers
+from prefixledger.ingest.write import remove_source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from prefixledger.config.mapping import Mapping
+    from prefixledger.ingest.collect import Collected
+    from prefixledger.ingest.detect import Detected
+    from prefixledger.ingest.sources import Source
+    from prefixledger.ingest.text.tools import TextTools
+    from prefixledger.workspace import Workspace
+
+_SEEN = "seen"
+
+
+def run_stage(
+    sources: Sequence[str],
+    workspace: Workspace,
+    options: IngestOptions | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> IngestSummary:
+    """Read logs into a workspace.
+
+    Args:
+        sources: Files, folders, patterns, or ``-`` for standard input.
+        workspace: Where rows, paths, rejects and the manifest go.
+        options: Choices; what is left out is found in the inputs.
+        progress: Called after every chunk.
+
+    Returns:
+        What became of every record of every input.
+
+    Raises:
+        UsageError: The options or the inputs leave a question open that only the user can answer.
+        InputError: An input that was named cannot be read, or is empty, or nothing at all could be used.
+        TooManyRejectsError: More records were rejected than allowed; everything was written.
+        InternalError: An account does not close.
+    """
+    chosen = options or IngestOptions()
+    mapping = _load_map(chosen)
+    tools = load_tools(chosen)
+    with locked(workspace) as aside, Workers(chosen.jobs) as workers:
+        call = _Call(workspace, chosen, mapping, tools, aside, workers, progress)
+        call.find(resolve(sources, outside=workspace.root))
+        call.read()
+    call.messages += summed_up(call.said)
+    summary = IngestSummary(tuple(call.accounts), tuple(call.messages))
+    check_rejects(summary, chosen)
+    return summary
+
+
+@dataclass(slots=True)
+class _Found:
+    source: Source
+    detected: Detected
+    stream: Stream | None
+    raw_bytes: int | None
+
+
+@dataclass(slots=True)
+class _Call:
+    workspace: Workspace
+    options: IngestOptions
+    mapping: Mapping | None
+    tools: TextTools
+    aside: Path
+    workers: Workers
+    progress: Callable[[Progress], None] | None
+    accounts: list[InputAccount] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+    found: list[_Found] = field(default_factory=list)
+    said: list[tuple[InputAccount, str]] = field(default_factory=list)
+    seen: Seen | None = None
+    bytes_before: int = 0
+    bytes_total: int | None = 0
+
+    def find(self, sources: Sequence[Source]) -> None:
+        """Detect every input before any is read, so that a wrong argument costs nothing."""
+        refusals: list[PrefixledgerError] = []
+        for source in sources:
+            try:
+                self._find_one(source)
+            except (InputError, UsageError) as refusal:
+                if source.named:
+                    raise
+                refusals.append(refusal)
+                self.messages.append(f"{source.label}: left out, {refusal.message}")
+        if not self.found:
+            raise refusals[0] if refusals else InputError("the inputs hold no record", place=sources[0].place)
+        conversations = [entry for entry in self.found if entry.detected.reader.info.name == "weka"]
+        others = [entry for entry in self.found if entry.detected.reader.info.name != "weka"]
+        self.found = others + sorted(conversations, key=lambda entry: entry.source.label)
+        sizes = [entry.raw_bytes for entry in self.found]
+        self.bytes_total = None if None in sizes else sum(size or 0 for size in sizes)
+
+    def _find_one(self, source: Source) -> None:
+        stream = Stream(source)
+        keep = False
+        try:
+            detected = detect(stream, self.options, self.mapping)
+            if detected is None:
+                if source.named:
+                    raise InputError(stream.state.fault or "it is empty", place=source.place)
+                self.messages.append(f"{source.label}: empty")
+                return
+            keep = stream.state.raw_total is None  # a pipe cannot be opened twice
+            self.found.append(_Found(source, detected, stream if keep else None, stream.state.raw_total))
+        finally:
+            if not keep:
+                stream.close()
+
+    def read(self) -> None:
+        """Read what was found, one input after the other; each is complete in the workspace before the next begins."""
+        manifest = Manifest(self.workspace)
+        remove_orphans(self.workspace, manifest)
+        manifest.begin_call()
+        axis = Axis(self.options, manifest.sources.values())
+        try:
+            for entry in self.found:
+                stream = entry.stream or Stream(entry.source)
+                try:
+                    self._read_or_recognise(entry, stream, manifest, axis)
+                finally:
+                    stream.close()
+                self.bytes_before += stream.state.raw_total or 0
+        finally:
+            manifest.save()  # also after an interruption: what is complete stays
+
+    def _read_or_recognise(self, entry: _Found, stream: Stream, manifest: Manifest, axis: Axis) -> None:
+        head = _head_digest(stream)
+        known = self._known(entry, stream, head, manifest)
+        if known is not None:
+            self._seen_before(entry, known, manifest)
+            return
+        if self.seen is None:
+            self.seen = Seen(self.workspace.root / _SEEN, manifest.sources)
+        self._read_one(entry, stream, head, manifest, axis)
+
+    def _known(self, entry: _Found, stream: Stream, head: str, manifest: Manifest) -> InputAccount | None:
+        """Return the account of an input that was read before, found without parsing it."""
+        if self.options.force or not manifest.has_head(head) or stream.state.raw_total is None:
+            return None
+        again = Stream(entry.source)
+        try:
+            for _ in again.blocks():
+                pass
+        finally:
+            again.close()
+        return manifest.sources.get(again.name)
+
+    def _read_one(self, entry: _Found, stream: Stream, head: str, manifest: Manifest, axis: Axis) -> None:
+        detected = entry.detected
+        context = replace(detected.context, text=self.tools.plan)
+        parsed = read_input(
+            stream,
+            replace(detected, context=context),
+            self.options,
+            self.mapping,
+            aside=self.aside,
+            workers=self.workers,
+            progress=self._report,
+        )
+        try:
+            known = manifest.sources.get(parsed.source)
+            if known is not None and not self.options.force:
+                self._seen_before(entry, known, manifest)
+                return
+            if known is not None:
+                self._forget(parsed.source, manifest, axis)
+            clock = self.mapping.clock if self.mapping is not None else None
+            assert self.seen is not None
+            earlier = [scale for held in manifest.sources.values() for scale in held.text_scales]
+            account = book_input(
+                parsed, self.workspace, axis, self.seen, clock, self.options, self.tools, earlier
+            )
+        finally:
+            parsed.collected.discard()
+        axis.add(account)
+        manifest.add(account, head)
+        self.accounts.append(account)
+        self.said.append((account, detected_as(account, entry.detected)))
+
+    def _forget(self, source: str, manifest: Manifest, axis: Axis) -> None:
+        """Remove an input that is about to be written again, so that it is no duplicate of itself."""
+        axis.forget(source)
+        remove_source(self.workspace, source)
+        self.seen = Seen(self.workspace.root / _SEEN, [name for name in manifest.sources if name != source])
+        self.seen.forget(source)
+
+    def _seen_before(self, entry: _Found, known: InputAccount, manifest: Manifest) -> None:
+        account = InputAccount(
+            path=entry.source.label,
+            source=known.source,
+            format=known.format,
+            why=known.why,
+            bytes=known.bytes,
+            records=known.records,
+            kept=0,
+            rejected=0,
+            duplicates=known.records,
+            joined=0,
+            skipped=0,
+            reasons={},
+            truncated_at=known.truncated_at,
+            seen_before=True,
+            clock=known.clock,
+        )
+        manifest.note(account)
+        self.accounts.append(account)
+        as_what = "" if known.path == account.path else f" as {known.path}"
+        self.messages.append(
+            f"{account.path}: seen before{as_what}, its {known.records:,} records are duplicates (--force reads it again)"
+        )
+
+    def _report(self, stream: Stream, collected: Collected) -> None:
+        if self.progress is not None:
+            records = sum(a.records for a in self.accounts) + len(collected.records.fate)
+            rejects = sum(a.rejected for a in self.accounts) + collected.n_rejects
+            done = self.bytes_before + stream.state.raw_done
+            self.progress(Progress(stream.source.label, done, self.bytes_total, records, rejects))
+
+
+def _load_map(options: IngestOptions) -> Mapping | None:
+    if options.map_file is None:
+        return None
+    from prefixledger.config.mapping import load_mapping  # noqa: PLC0415  # keeps pydantic out of runs without a map
+
+    return load_mapping(options.map_file)
+
+
+def _head_digest(stream: Stream) -> str:
+    return blake2b(stream.head(HEAD_BYTES)[:HEAD_BYTES], digest_size=16).hexdigest()

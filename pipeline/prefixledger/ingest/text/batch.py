@@ -1,0 +1,117 @@
+"""The text of one chunk: each distinct piece once, and which rows are made of which."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from prefixledger.ingest.text.plan import TextPlan, units_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prefixledger.ingest.records import TextPart
+
+
+@dataclass(frozen=True, slots=True)
+class PartFacts:
+    """What is kept of a part; equal parts have equal facts.
+
+    Attributes:
+        kind: ``tools``, ``system`` or ``message``.
+        role: Who speaks.
+        raw: Digest of its text as sent, 16 bytes.
+        canonical: Digest of its canonical text, 16 bytes.
+        n_bytes: Length of its text.
+        text: The text, where it is to be kept.
+    """
+
+    kind: str
+    role: str | None
+    raw: bytes
+    canonical: bytes
+    n_bytes: int
+    text: bytes | None
+
+
+@dataclass(slots=True)
+class TextBatch:
+    """Text of the rows of a batch.
+
+    Attributes:
+        rows: Rows with text, by their number in the batch.
+        hashed: 1 where the text makes the keys of the row, 0 where the row has ids.
+        units: Distinct pieces that are hashed, in order of appearance.
+        unit_counts: Pieces of each of ``rows``.
+        row_units: Their numbers, row after row.
+        parts: Distinct parts, in order of appearance.
+        part_counts: Parts of each of ``rows``.
+        row_parts: Their numbers, row after row.
+        marks: Index in ``rows``, position of the part, and cache mark behind it.
+    """
+
+    rows: array[int] = field(default_factory=lambda: array("q"))
+    hashed: bytearray = field(default_factory=bytearray)
+    units: list[bytes] = field(default_factory=list)
+    unit_counts: array[int] = field(default_factory=lambda: array("q"))
+    row_units: array[int] = field(default_factory=lambda: array("Q"))
+    parts: list[PartFacts] = field(default_factory=list)
+    part_counts: array[int] = field(default_factory=lambda: array("q"))
+    row_parts: array[int] = field(default_factory=lambda: array("Q"))
+    marks: list[tuple[int, int, str]] = field(default_factory=list)
+    _unit_numbers: dict[bytes, int] = field(default_factory=dict)
+    _part_numbers: dict[tuple[str, str | None, bytes, bytes | None], int] = field(default_factory=dict)
+
+    def add(
+        self, row: int, parts: Sequence[TextPart], plan: TextPlan, started_us: int, *, hashed: bool
+    ) -> None:
+        """Append the text of a row.
+
+        Args:
+            row: Number of the row in the batch.
+            parts: Its prompt.
+            plan: How to cut it.
+            started_us: Start of the request.
+            hashed: Whether it makes the keys of the row.
+
+        Raises:
+            BadRecordError: The template refuses it; nothing is appended then.
+        """
+        units = units_of(parts, plan, started_us) if hashed else []
+        for position, part in enumerate(parts):
+            if part.breakpoint is not None:
+                self.marks.append((len(self.rows), position, part.breakpoint))
+        self.rows.append(row)
+        self.hashed.append(hashed)
+        self.unit_counts.append(len(units))
+        self.row_units.extend(self._unit(unit) for unit in units)
+        self.part_counts.append(len(parts))
+        self.row_parts.extend(self._part(part, plan) for part in parts)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Leave the look-up tables behind when a batch goes to another process."""
+        held = (self.rows, self.hashed, self.units, self.unit_counts, self.row_units, self.parts, self.part_counts)
+        return (TextBatch, (*held, self.row_parts, self.marks))
+
+    def _unit(self, unit: bytes) -> int:
+        number = self._unit_numbers.setdefault(unit, len(self.units))
+        if number == len(self.units):
+            self.units.append(unit)
+        return number
+
+    def _part(self, part: TextPart, plan: TextPlan) -> int:
+        identity = (part.kind, part.role, part.text, part.canonical)
+        number = self._part_numbers.setdefault(identity, len(self.parts))
+        if number == len(self.parts):
+            raw = digest(part.text)
+            canonical = raw if part.canonical is None else digest(part.canonical)
+            text = part.text if plan.keep_text else None
+            self.parts.append(PartFacts(part.kind, part.role, raw, canonical, len(part.text), text))
+        return number
+
+
+def digest(text: bytes) -> bytes:
+    """Return the 16 bytes that stand for a text."""
+    return blake2b(text, digest_size=16).digest()

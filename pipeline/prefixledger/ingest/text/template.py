@@ -1,0 +1,152 @@
+"""Renders chat templates as the libraries of models do, in a sandbox: a template is a program of somebody else."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import orjson
+
+from prefixledger.errors import Place, UsageError
+from prefixledger.ingest.records import BadRecordError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from jinja2 import Template
+
+    from prefixledger.ingest.records import TextPart
+
+MAX_RENDERED: Final = 64 << 20
+"""Characters that a prompt may become; more is a template that runs away."""
+_MAX_POWER: Final = 64
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class _RefusedError(Exception):
+    """The template called ``raise_exception``."""
+
+
+def load_template(path: Path) -> str:
+    """Read a template and see whether it compiles.
+
+    Raises:
+        UsageError: It cannot be read, or is no template.
+    """
+    from jinja2 import TemplateError  # noqa: PLC0415  # only runs with a template pay for it
+
+    try:
+        source = path.read_text(encoding="utf-8")
+        _compiled(source)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"the template cannot be read: {error}", place=Place(str(path))) from error
+    except TemplateError as error:
+        line = getattr(error, "lineno", None)
+        raise UsageError(f"it is no template: {error}", place=Place(str(path), line)) from error
+    return source
+
+
+def render(source: str, parts: Sequence[TextPart], started_us: int) -> bytes:
+    """Return the prompt that a template makes of messages and tools.
+
+    Args:
+        source: The template.
+        parts: The prompt. A message whose text is a JSON object is that object; any other is its ``content``.
+        started_us: What the template is told when it asks for the date.
+
+    Raises:
+        BadRecordError: The template refuses the prompt, or fails; no word of the prompt is in the reason.
+    """
+    moment = _EPOCH + timedelta(microseconds=started_us)
+    messages, tools = _chat(parts)
+    told: dict[str, Any] = {
+        "messages": messages,
+        "tools": tools or None,
+        "add_generation_prompt": True,
+        "strftime_now": moment.strftime,
+    }
+    pieces, length = [], 0
+    try:
+        for piece in _compiled(source).generate(told):
+            pieces.append(piece)
+            length += len(piece)
+            if length > MAX_RENDERED:
+                raise BadRecordError(f"template: it makes more than {MAX_RENDERED >> 20} M characters of one prompt")
+    except BadRecordError:
+        raise
+    except _RefusedError:
+        raise BadRecordError("template: it refuses these messages") from None
+    except Exception as error:  # noqa: BLE001  # a template can raise anything
+        raise BadRecordError(f"template: {type(error).__name__}") from None
+    return "".join(pieces).encode("utf-8", "surrogatepass")
+
+
+def _chat(parts: Sequence[TextPart]) -> tuple[list[Any], list[Any]]:
+    """Return messages and tools as a template wants them."""
+    messages: list[Any] = []
+    tools: list[Any] = []
+    for part in parts:
+        value = _parsed(part.text)
+        if part.kind == "tools":
+            tools += value if isinstance(value, list) else [value]
+        elif isinstance(value, dict) and "role" in value:
+            messages.append(value)
+        else:
+            role = part.role or ("system" if part.kind == "system" else "user")
+            content = value if isinstance(value, (dict, list)) else part.text.decode("utf-8", "replace")
+            if isinstance(content, dict) and not {"content", "tool_calls"} & content.keys():
+                content = part.text.decode("utf-8", "replace")
+            inner = content if isinstance(content, dict) else {"content": content}
+            messages.append({"role": role, **inner})
+    return messages, tools
+
+
+def _parsed(text: bytes) -> Any:
+    if text[:1] not in (b"{", b"["):
+        return None
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+
+
+@lru_cache(maxsize=4)
+def _compiled(source: str) -> Template:
+    from jinja2.sandbox import ImmutableSandboxedEnvironment  # noqa: PLC0415  # only runs with a template pay for it
+
+    class Environment(ImmutableSandboxedEnvironment):
+        """Refuses products and powers that would fill the memory."""
+
+        intercepted_binops = frozenset(("*", "**"))
+
+        def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+            """Multiply, unless the result could be huge."""
+            if operator == "**" and (abs(left) > _MAX_POWER or abs(right) > _MAX_POWER):
+                raise OverflowError
+            for text, times in ((left, right), (right, left)):
+                if isinstance(text, (str, list, tuple)) and len(text) * times > MAX_RENDERED:
+                    raise OverflowError
+            return super().call_binop(context, operator, left, right)
+
+    environment = Environment(
+        trim_blocks=True, lstrip_blocks=True, autoescape=False, extensions=["jinja2.ext.loopcontrols"]
+    )
+    environment.filters["tojson"] = _to_json
+    environment.globals["raise_exception"] = _refuse
+    return environment.from_string(source)
+
+
+def _to_json(value: Any, indent: int | None = None, separators: Any = None, ensure_ascii: bool = False, sort_keys: bool = False) -> str:
+    """Write JSON as template authors expect it: no escapes for HTML, keys in their order."""
+    return json.dumps(
+        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+    )
+
+
+def _refuse(message: str) -> NoReturn:  # noqa: ARG001  # it may hold text of the prompt
+    raise _RefusedError
+
+

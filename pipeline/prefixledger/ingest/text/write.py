@@ -1,0 +1,170 @@
+"""Writes the table of parts: what each prompt was made of, without a word of it."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from prefixledger.ingest.forest_kernel import sums_down
+from prefixledger.ingest.text.finish import request_of
+from prefixledger.schema import PARTS, TEXTS
+from prefixledger.workspace import replacing, write_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from prefixledger.ingest.collect import Collected
+    from prefixledger.ingest.finish import Naming
+    from prefixledger.ingest.settle import Settled
+    from prefixledger.ingest.text.finish import TextKeys
+    from prefixledger.kernels.path_forest import PathForest
+    from prefixledger.workspace import Workspace
+
+GROUP_PARTS: Final = 1 << 18
+"""Parts written at a time; a prompt is never split."""
+
+
+def write_parts(
+    workspace: Workspace, naming: Naming, collected: Collected, settled: Settled, keys: TextKeys
+) -> None:
+    """Write the parts of all kept requests in order of the input, and their texts where those are to be kept.
+
+    Args:
+        workspace: Where to.
+        naming: Names.
+        collected: The input.
+        settled: What of it is kept.
+        keys: What text said of it.
+    """
+    store = collected.text
+    request = request_of(collected)
+    text_row = np.array(store.rows, np.int64)
+    last = np.full(len(collected.rows.record), -1, np.int64)
+    last[request[text_row]] = np.arange(text_row.size)  # of several parts of a request the last one is heard
+    kept = np.flatnonzero(settled.alive & (last >= 0))
+    if kept.size == 0:
+        return
+    marks = {(row, position): mark for row, position, mark in store.marks}
+    schema = PARTS.arrow()
+    used: set[int] = set()
+    with ExitStack() as stack:
+        part = stack.enter_context(replacing(workspace.parts / f"{naming.source}.parquet"))
+        writer = stack.enter_context(pq.ParquetWriter(part, schema, compression="zstd"))
+        depth = _depths(store.part_forest)
+        node = np.array(store.part_node, np.int64)[last[kept]]
+        counts = np.where(node >= 0, depth[np.maximum(node, 0)], 0) if depth.size else np.zeros(kept.size, np.int64)
+        for chosen in _groups(counts):
+            at = last[kept[chosen]]
+            table, numbers = _table(naming, collected, settled, keys, kept[chosen], at, counts[chosen], marks)
+            writer.write_table(table)
+            used.update(np.unique(numbers).tolist())
+    if store.keeps_text:
+        _write_texts(workspace, naming, collected, sorted(used))
+
+
+def _write_texts(workspace: Workspace, naming: Naming, collected: Collected, numbers: list[int]) -> None:
+    store = collected.text
+    seen: dict[bytes, bytes] = {}
+    for number in numbers:
+        seen.setdefault(store.parts[number].raw, store.part_text(number))
+    columns = [pa.array(list(seen), pa.binary(16)), pa.array(list(seen.values()), pa.binary())]
+    write_table(workspace.texts / f"{naming.source}.parquet", pa.table(columns, schema=TEXTS.arrow()))
+
+
+def _groups(counts: NDArray[np.int64]) -> Iterator[slice]:
+    group = np.cumsum(counts) // GROUP_PARTS
+    cuts = [0, *(np.flatnonzero(np.diff(group)) + 1).tolist(), counts.size]
+    yield from (slice(begin, end) for begin, end in zip(cuts[:-1], cuts[1:], strict=True))
+
+
+def _table(
+    naming: Naming,
+    collected: Collected,
+    settled: Settled,
+    keys: TextKeys,
+    rows: NDArray[np.int64],
+    at: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    marks: dict[tuple[int, int], str],
+) -> tuple[pa.Table, NDArray[np.int64]]:
+    """Return the parts of some requests, and their numbers."""
+    store = collected.text
+    begins = np.cumsum(counts) - counts
+    numbers = _paths(store.part_forest, np.array(store.part_node, np.int64)[at], counts, begins)
+    number = store.part_forest.label_lo.astype(np.int64)[numbers]
+    owner = np.repeat(np.arange(rows.size), counts)
+    position = np.arange(number.size) - begins[owner]
+    first, n_tokens = _spans(collected, keys, at, counts, begins)
+    record = np.array(collected.rows.record, np.int64)[rows]
+    line = record + 1 if naming.by_record else np.array(collected.records.line, np.int64)[record]
+    text_row = np.array(store.rows, np.int64)[at][owner]
+    chosen = [store.parts[one] for one in number.tolist()]
+    where = zip(text_row.tolist(), position.tolist(), strict=True)
+    columns = [
+        pa.array([naming.source] * number.size, pa.string()),
+        pa.array(line[owner]),
+        pa.array(position, pa.int32()),
+        pa.array([part.kind for part in chosen], pa.string()),
+        pa.array([part.role for part in chosen], pa.string()),
+        pa.array([part.raw for part in chosen], pa.binary(16)),
+        pa.array([part.canonical for part in chosen], pa.binary(16)),
+        pa.array([part.n_bytes for part in chosen], pa.int64()),
+        pa.array(first, mask=first < 0),
+        pa.array(n_tokens, mask=first < 0),
+        pa.array([marks.get(place) for place in where] if marks else [None] * number.size, pa.string()),
+    ]
+    return pa.table(columns, schema=PARTS.arrow()), number
+
+
+def _spans(
+    collected: Collected,
+    keys: TextKeys,
+    at: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    begins: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the first token and the tokens of each part, -1 where the pieces that were hashed are not the parts."""
+    store = collected.text
+    first, n_tokens = np.full(int(counts.sum()), -1, np.int64), np.zeros(int(counts.sum()), np.int64)
+    if not keys.aligned:
+        return first, n_tokens
+    node = np.array(store.unit_node, np.int64)[at]
+    depth = _depths(store.unit_forest)
+    units = np.where(node >= 0, depth[np.maximum(node, 0)], 0) if depth.size else np.zeros_like(node)
+    alone = np.flatnonzero((counts == 1) & (units > 0))
+    first[begins[alone]], n_tokens[begins[alone]] = 0, keys.unit_tokens[node[alone]]
+    alike = np.flatnonzero((counts == units) & (counts > 1))
+    if alike.size:
+        own_counts = counts[alike]
+        own_begins = np.cumsum(own_counts) - own_counts
+        end = keys.unit_tokens[_paths(store.unit_forest, node[alike], own_counts, own_begins)]
+        start = np.concatenate([[0], end[:-1]])
+        start[own_begins] = 0
+        into = np.repeat(begins[alike] - own_begins, own_counts) + np.arange(end.size)
+        first[into], n_tokens[into] = start, end - start
+    return first, n_tokens
+
+
+def _depths(forest: PathForest) -> NDArray[np.int64]:
+    return np.asarray(sums_down(forest.parent, np.ones_like(forest.parent)))
+
+
+def _paths(
+    forest: PathForest, node: NDArray[np.int64], counts: NDArray[np.int64], begins: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the nodes on the paths to some nodes, one path after the other, roots first."""
+    out = np.empty(int(counts.sum()), np.int64)
+    at, left = node.copy(), counts.copy()
+    moving = np.flatnonzero(left > 0)
+    while moving.size:
+        left[moving] -= 1
+        out[begins[moving] + left[moving]] = at[moving]
+        at[moving] = forest.parent[at[moving]]
+        moving = moving[left[moving] > 0]
+    return out

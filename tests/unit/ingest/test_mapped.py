@@ -1,0 +1,502 @@
+"""Logs of any make, read through a map file."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ingest_support import FIXTURES, Result, ingest, write_lines
+from prefixledger.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOON_S = 1_795_953_600
+
+
+def _plan(tmp_path: Path, text: str, name: str = "plan.toml") -> Path:
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def _jsonl(tmp_path: Path, rows: list[Any], columns: str, head: str = "", **options: Any) -> Result:
+    plan = _plan(tmp_path, f'format = "jsonl"\n{head}\n[columns]\n{columns}\n')
+    return ingest(tmp_path / "ws", write_lines(tmp_path / "log.jsonl", rows), map_file=plan, **options)
+
+
+TOKENS = 'started_at = { from = "ts", unit = "s" }\ntoken_ids = "ids"\n'
+LENGTHS = 'started_at = { from = "ts", unit = "s" }\nprompt_tokens = "n"\n'
+
+
+def _label(ids: list[int], extra: bytes = b"", width: int = 4) -> tuple[int, int]:
+    data = b"".join(token.to_bytes(width, "little") for token in ids) + extra
+    digest = blake2b(data, digest_size=16).digest()
+    return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little")
+
+
+def test_token_ids_become_digests_of_their_blocks(tmp_path: Path) -> None:
+    """A label is BLAKE2b-128 of the block's ids as 32-bit words; the prompt length is that of the list."""
+    rows = [{"ts": NOON_S, "ids": [9, 8, 7, 6, 5]}, {"ts": NOON_S + 1, "ids": [9, 8, 1, 1, 1, 1]}]
+    result = _jsonl(tmp_path, rows, TOKENS, "block_size = 2")
+    one, two = result.requests
+    assert (one["prompt_tokens"], one["n_blocks"], two["n_blocks"]) == (5, 2, 3)
+    assert result.labels(one) == [_label([9, 8]), _label([7, 6])]
+    assert result.labels(two) == [_label([9, 8]), _label([1, 1]), _label([1, 1])]
+    assert '"scope":"tokens"' in one["namespace"]
+
+
+def test_adapter_and_salt_part_namespaces(tmp_path: Path) -> None:
+    """Equal tokens under another adapter, salt, model or mapped namespace are never compared; null is a value."""
+    columns = TOKENS + 'adapter = "a"\ncache_salt = "s"\nmodel = "m"\nnamespace = "v"\n'
+    changes: list[dict[str, Any]] = [
+        {},
+        {"a": "x"},
+        {"s": "x"},
+        {"m": "x"},
+        {"v": "x"},
+        {"a": None},
+        {"a": "null "},
+    ]
+    rows = [{"ts": NOON_S + n, "ids": [1, 2, 3, 4], **change} for n, change in enumerate(changes)]
+    result = _jsonl(tmp_path, rows, columns, "block_size = 4")
+    names = [row["namespace"] for row in result.requests]
+    assert len(set(names)) == 5
+    assert names[0] == names[5] == names[6]
+    assert json.loads(names[1]) == {**json.loads(names[0]), "adapter": "x"}
+    listed = {entry["name"]: entry["block_size"] for entry in result.manifest["sources"][0]["namespaces"]}
+    assert set(listed) == set(names)
+    assert set(listed.values()) == {4}
+
+
+def test_images_part_the_blocks_they_lie_in(tmp_path: Path) -> None:
+    """Blocks that an image overlaps differ by its hash and place; the blocks before it are shared."""
+    columns = TOKENS + 'images = "mm"\n'
+    rows = [
+        {"ts": NOON_S, "ids": [1] * 12, "mm": [{"hash": "cat", "offset": 5, "length": 4}]},
+        {"ts": NOON_S, "ids": [1] * 12, "mm": [{"hash": "dog", "offset": 5, "length": 4}]},
+        {"ts": NOON_S, "ids": [1] * 12, "mm": [{"hash": "cat", "offset": 6, "length": 3}]},
+        {"ts": NOON_S, "ids": [1] * 12},
+        {"ts": NOON_S, "ids": [1] * 12, "mm": ["cat"]},
+    ]
+    result = _jsonl(tmp_path, rows, columns, "block_size = 4")
+    cat, dog, moved, none = (result.labels(row) for row in result.requests)
+    assert cat[0] == dog[0] == moved[0] == none[0] == _label([1] * 4)
+    assert len({cat[1], dog[1], moved[1], none[1]}) == 4
+    assert len({cat[2], dog[2], none[2]}) == 3
+    assert none[1] == none[2] == _label([1] * 4)
+    assert [row["line"] for row in result.rejects] == [5]
+
+
+def test_token_lists_may_be_shorter_and_never_longer_than_the_prompt(tmp_path: Path) -> None:
+    """A shortened list gives the keys of its head; one that is too long contradicts the record."""
+    rows = [{"ts": NOON_S, "ids": [1] * 5, "n": n} for n in (5, 9, 4)]
+    result = _jsonl(tmp_path, rows, TOKENS + 'prompt_tokens = "n"', "block_size = 2")
+    assert [(r["prompt_tokens"], r["n_blocks"], r["prompt_complete"]) for r in result.requests] == [
+        (5, 2, True),
+        (9, 2, False),
+    ]
+    assert result.rejects[0]["reason"] == "token count: 5 ids, but 4 prompt tokens"
+
+
+def test_wide_token_ids_are_taken(tmp_path: Path) -> None:
+    """One id above 32 bits in a batch changes no label of other blocks."""
+    small = _jsonl(tmp_path / "a", [{"ts": NOON_S, "ids": [1, 2, 3, 4]}], TOKENS, "block_size = 2")
+    rows = [{"ts": NOON_S, "ids": [1, 2, 3, 4]}, {"ts": NOON_S + 1, "ids": [1, 2, 1 << 40, 4]}]
+    wide = _jsonl(tmp_path / "b", rows, TOKENS, "block_size = 2")
+    assert wide.labels(wide.requests[0]) == small.labels(small.requests[0])
+    assert wide.labels(wide.requests[1])[0] == _label([1, 2])
+
+
+def test_words_are_tokens_where_only_text_was_logged(tmp_path: Path) -> None:
+    """Text is cut at white space; equal beginnings share blocks, and the account says that this is approximate."""
+    columns = 'started_at = { from = "ts", unit = "s" }\ntext = "prompt"\n'
+    rows = [{"ts": NOON_S, "prompt": "a b c d e"}, {"ts": NOON_S, "prompt": "a  b\nc x"}]
+    result = _jsonl(tmp_path, rows, columns, "block_size = 2")
+    one, two = result.requests
+    assert (one["prompt_tokens"], two["prompt_tokens"]) == (5, 4)
+    assert result.labels(one)[0] == result.labels(two)[0]
+    assert result.labels(one)[1] != result.labels(two)[1]
+    assert any("white space" in note for note in result.account.notes)
+
+
+def test_every_column_can_be_mapped(tmp_path: Path) -> None:
+    """Names, dotted paths, constants, units and usage arrive in the columns of the same name."""
+    columns = """
+    request_id = "meta.id"
+    started_at = { from = "t0", unit = "ms" }
+    admitted_at = { from = "t1", unit = "us" }
+    first_token_at = { from = "t2", unit = "ns" }
+    finished_at = { from = "t3", unit = "iso" }
+    provider = { value = "vllm" }
+    model = "model"
+    release = "rel"
+    client = "client"
+    tenant = "tenant"
+    session_id = "session"
+    replica = "pod"
+    service_tier = "tier"
+    prompt_tokens = "usage.prompt"
+    output_tokens = "usage.output"
+    cached_tokens_observed = "usage.details.cached"
+    cache_write_5m_tokens_observed = "w5"
+    cache_write_1h_tokens_observed = "w1"
+    weight = "w"
+    status = "status"
+    block_ids = "hashes"
+    """
+    row = {
+        "meta": {"id": 17},
+        "t0": NOON_S * 1_000,
+        "t1": NOON_S * 1_000_000 + 5,
+        "t2": NOON_S * 10**9 + 7_000,
+        "t3": "2026-11-29T13:00:01+01:00",
+        "model": "m",
+        "rel": "v42",
+        "client": "cli",
+        "tenant": "t",
+        "session": "s",
+        "pod": "p0",
+        "tier": "batch",
+        "usage": {"prompt": 40, "output": 3, "details": {"cached": 32}},
+        "w5": 8,
+        "w1": 0,
+        "w": 2.5,
+        "status": 200,
+        "hashes": [1, 2],
+    }
+    result = _jsonl(tmp_path, [row], columns, "block_size = 16")
+    (got,) = result.requests
+    texts = (
+        "request_id",
+        "provider",
+        "model",
+        "release",
+        "client",
+        "tenant",
+        "session_id",
+        "replica",
+        "service_tier",
+    )
+    assert [got[name] for name in texts] == ["17", "vllm", "m", "v42", "cli", "t", "s", "p0", "batch"]
+    moments = [got[name] for name in ("started_at", "admitted_at", "first_token_at", "finished_at")]
+    noon = datetime(2026, 11, 29, 12, tzinfo=UTC)
+    assert [round((m - noon).total_seconds() * 1_000_000) for m in moments] == [0, 5, 7, 1_000_000]
+    counts = ("prompt_tokens", "output_tokens", "cached_tokens_observed")
+    assert [got[name] for name in counts] == [40, 3, 32]
+    assert (got["cache_write_5m_tokens_observed"], got["cache_write_1h_tokens_observed"]) == (8, 0)
+    assert (got["weight"], got["status"], got["usage_state"]) == (2.5, "ok", "present")
+    assert result.ids(got) == [1, 2]
+
+
+def test_duration_stands_in_for_the_end(tmp_path: Path) -> None:
+    """End = start + duration in its own unit."""
+    result = _jsonl(
+        tmp_path, [{"ts": NOON_S, "n": 5, "d": 1_500}], LENGTHS + 'duration = { from = "d", unit = "ms" }'
+    )
+    (row,) = result.requests
+    assert (row["finished_at"] - row["started_at"]).total_seconds() == 1.5
+
+
+def test_absent_null_and_zero_usage(tmp_path: Path) -> None:
+    """A field that is not there, one that is null, and 0 cached tokens are three things."""
+    rows = [{"ts": NOON_S, "n": 9}, {"ts": NOON_S, "n": 9, "c": None}, {"ts": NOON_S, "n": 9, "c": 0}]
+    result = _jsonl(tmp_path, rows, LENGTHS + 'cached_tokens_observed = "c"')
+    states = [(row["usage_state"], row["cached_tokens_observed"]) for row in result.requests]
+    assert states == [("absent", None), ("null", None), ("present", 0)]
+
+
+@pytest.mark.parametrize(
+    ("word", "status"),
+    [(200, "ok"), ("stop", "ok"), (None, "ok"), (429, "failed"), ("503", "failed"), ("error", "failed"), (499, "cut"),
+     ("cancelled", "cut"), ("Aborted", "cut"), ("tool_calls", "ok")],
+)  # fmt: skip
+def test_failed_calls_are_kept_as_failed(tmp_path: Path, word: Any, status: str) -> None:
+    """HTTP codes and words are sorted into ok, failed and cut; no row is dropped for them."""
+    result = _jsonl(tmp_path, [{"ts": NOON_S, "n": 9, "s": word}], LENGTHS + 'status = "s"')
+    assert result.requests[0]["status"] == status
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"ts": "soon"}, "wrong type"),
+        ({"ts": NOON_S * 1_000}, "time out of range"),
+        ({"ts": 12.5}, "mixed time units"),
+        ({"ts": -1}, "negative time"),
+        ({"n": -1}, "negative number"),
+        ({"n": None}, "missing field"),
+        ({"n": 10, "c": 11}, "absurd number"),
+        ({"d": -3}, "negative duration"),
+        ({"d": 10**12}, "absurd duration"),
+        ({"w": 0}, "absurd number"),
+        ({"m": ["a"]}, "wrong type"),
+    ],
+)
+def test_values_that_cannot_be_are_rejects(tmp_path: Path, change: dict[str, Any], reason: str) -> None:
+    """One bad field costs its row and names itself."""
+    columns = (
+        LENGTHS
+        + 'cached_tokens_observed = "c"\nweight = "w"\nmodel = "m"\nduration = { from = "d", unit = "ms" }\n'
+    )
+    rows = [{"ts": NOON_S + n, "n": 50} for n in range(5)]
+    rows.append({"ts": NOON_S, "n": 50, **change})
+    result = _jsonl(tmp_path, rows, columns)
+    assert [row["reason"].partition(":")[0] for row in result.rejects] == [reason]
+    assert result.account.kept == 5
+
+
+def test_a_clock_before_2001_is_relative(tmp_path: Path) -> None:
+    """Offsets need no map entry and meet no plausibility check; the map may say it, too."""
+    rows = [{"ts": at, "n": 9} for at in (0, 0.25, 86_400 * 365 * 20)]
+    assert _jsonl(tmp_path / "a", rows, LENGTHS).account.clock == "relative"
+    assert _jsonl(tmp_path / "b", rows, LENGTHS, 'clock = "relative"').account.kept == 3
+    absolute = _jsonl(
+        tmp_path / "c", [{"ts": NOON_S, "n": 9}, {"ts": 5, "n": 9}], LENGTHS, 'clock = "absolute"'
+    )
+    assert absolute.account.clock == "absolute"
+
+
+def test_id_scope_of_a_map(tmp_path: Path) -> None:
+    """Block ids are local to the file unless the map or the option says that they mean the same everywhere."""
+    columns = LENGTHS + 'block_ids = "b"'
+    rows = [{"ts": NOON_S, "n": 32, "b": [1, 2]}]
+    local = _jsonl(tmp_path / "a", rows, columns).requests[0]["namespace"]
+    mapped = _jsonl(tmp_path / "b", rows, columns, 'id_scope = "global"').requests[0]["namespace"]
+    asked = _jsonl(tmp_path / "c", rows, columns, id_scope="global").requests[0]["namespace"]
+    assert '"scope":"ids:file:' in local
+    assert '"scope":"ids:global"' in mapped
+    assert mapped == asked
+
+
+def test_csv_with_a_map(tmp_path: Path) -> None:
+    """Quoted prompts with line ends, lists in three spellings, empty and null cells, another delimiter."""
+    plan = _plan(
+        tmp_path,
+        'format = "csv"\nblock_size = 2\n[columns]\nrequest_id = "id"\n'
+        'started_at = { from = "ts", unit = "ms" }\nblock_ids = "b"\nprompt_tokens = "n"\n'
+        'cached_tokens_observed = "c"\nmodel = "m"\n',
+    )
+    ms = NOON_S * 1_000
+    text = (
+        "id;ts;n;c;m;b;prompt\r\n"
+        f'1;{ms};4;2;a;[1, 2];"two\r\nlines"\r\n'
+        f'2;{ms + 1};4;;NA;1|3;"say ""hi"""\r\n'
+        f"3;{ms + 2};4;null;;1 4;x\r\n"
+        f"4;{ms + 3};4;0;a;[1 5];x\r\n"
+        "5;oops\r\n"
+        f'6;{ms};4;0;a;[1 5];"no end\r\n'
+    )
+    path = tmp_path / "log.csv"
+    path.write_bytes(text.encode())
+    result = ingest(tmp_path / "ws", path, map_file=plan)
+    rows = result.requests
+    assert [result.ids(row) for row in rows] == [[1, 2], [1, 3], [1, 4], [1, 5]]
+    assert [row["source_line"] for row in rows] == [2, 4, 5, 6]
+    assert [row["model"] for row in rows] == ["a", None, None, "a"]
+    assert [row["usage_state"] for row in rows] == ["present", "null", "null", "present"]
+    assert [(r["line"], r["reason"].partition(":")[0]) for r in result.rejects] == [
+        (7, "column count"),
+        (8, "broken CSV"),
+    ]
+
+
+def test_parquet_with_a_map(tmp_path: Path) -> None:
+    """Timestamps, u64 stored as negative i64, nested usage and nulls; byte offsets are null."""
+    plan = _plan(
+        tmp_path,
+        'format = "parquet"\nblock_size = 16\n[columns]\nstarted_at = { from = "ts", unit = "iso" }\n'
+        'block_ids = "b"\nprompt_tokens = "n"\ncached_tokens_observed = "u.cached"\nreplica = "pod"\n',
+    )
+    noon = datetime(2026, 11, 29, 12, 0, 0, 250_001, tzinfo=UTC)
+    n_rows = 10_000
+    table = pa.table(
+        {
+            "ts": pa.array([noon] * n_rows, pa.timestamp("ns", tz="UTC")),
+            "n": pa.array([32] * (n_rows - 1) + [None], pa.int32()),
+            "b": pa.array([[-1, 7]] * (n_rows - 2) + [None, [1, 2]], pa.list_(pa.int64())),
+            "u": [{"cached": 16}] * n_rows,
+            "pod": pa.array(["p"] * n_rows).dictionary_encode(),
+        }
+    )
+    path = tmp_path / "log.parquet"
+    pq.write_table(table, path)
+    result = ingest(tmp_path / "ws", path, map_file=plan)
+    first, last = result.requests[0], result.requests[-1]
+    assert result.account.kept == n_rows - 1
+    assert result.ids(first) == [(1 << 64) - 1, 7]
+    assert first["started_at"] == noon
+    assert (first["cached_tokens_observed"], first["replica"]) == (16, "p")
+    assert (last["keyed"], last["source_line"]) == (False, n_rows - 1)
+    (reject,) = result.rejects
+    assert (reject["line"], reject["byte_offset"], reject["reason"]) == (
+        n_rows,
+        None,
+        "missing field: prompt_tokens",
+    )
+
+
+def test_parquet_may_come_packed_or_through_a_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is the same source, from a gzip as well as from standard input."""
+    import gzip
+    import io
+
+    plan = _plan(tmp_path, f'format = "parquet"\n[columns]\n{LENGTHS}')
+    path = tmp_path / "log.parquet"
+    pq.write_table(pa.table({"ts": [NOON_S], "n": [7]}), path)
+    packed = tmp_path / "log.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+
+    class Stdin:
+        buffer = io.BytesIO(path.read_bytes())
+
+    monkeypatch.setattr("sys.stdin", Stdin)
+    sources = [
+        ingest(tmp_path / f"ws{n}", s, map_file=plan).account.source
+        for n, s in enumerate((path, packed, "-"))
+    ]
+    assert len(set(sources)) == 1
+
+
+def test_arrow_files_are_columnar_too(tmp_path: Path) -> None:
+    """An Arrow file goes under format = "parquet"."""
+    plan = _plan(tmp_path, f'format = "parquet"\n[columns]\n{LENGTHS}')
+    table = pa.table({"ts": [NOON_S, NOON_S + 1], "n": [7, 8]})
+    with pa.ipc.new_file(str(tmp_path / "log.arrow"), table.schema) as out:
+        out.write_table(table)
+    assert ingest(tmp_path / "ws", tmp_path / "log.arrow", map_file=plan).account.kept == 2
+
+
+def test_a_json_list_is_as_good_as_lines(tmp_path: Path) -> None:
+    """A document that is one list has a record for each element."""
+    plan = _plan(tmp_path, f'format = "jsonl"\n[columns]\n{LENGTHS}')
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps([{"ts": NOON_S + n, "n": n} for n in range(4)] + [{"ts": NOON_S}], indent=2))
+    result = ingest(tmp_path / "ws", path, map_file=plan)
+    assert [row["source_line"] for row in result.requests] == [1, 2, 3, 4]
+    assert [row["record"] for row in result.rejects] == [5]
+    assert (
+        '"ts": 1795953600' in result.rejects[0]["excerpt"]
+        or '"ts":1795953600' in result.rejects[0]["excerpt"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "words"),
+    [
+        ('format = "xml"\n[columns]\n', 1, "format"),
+        ('format = "csv"\n[columns]\nprompt_tokens = "n"\n', 2, "started_at is missing"),
+        ('format = "csv"\n[columns]\nstarted_at = "t"\n', 2, "prompt_tokens is missing"),
+        (
+            'format = "csv"\n[columns]\nstarted_at = "t"\npromt_tokens = "n"\n',
+            4,
+            "did you mean 'prompt_tokens'",
+        ),
+        (
+            'format = "csv"\n[columns]\nstarted_at = { from = "t", unit = "h" }\nprompt_tokens = "n"\n',
+            3,
+            "no unit 'h'",
+        ),
+        (
+            'format = "csv"\n[columns]\nstarted_at = "t"\ntext = "x"\ntoken_ids = "y"\n',
+            4,
+            "exclude each other",
+        ),
+        (
+            'format = "csv"\n[columns]\nstarted_at = "t"\nprompt_tokens = "n"\nduration = "d"\n',
+            5,
+            "needs a unit",
+        ),
+        (
+            'format = "csv"\n[columns]\nstarted_at = "t"\nprompt_tokens = { from = "n", unit = "s" }\n',
+            4,
+            "has no unit",
+        ),
+        (
+            'format = "csv"\n[columns]\nstarted_at = { from = "t", zone = "Mars" }\nprompt_tokens = "n"\n',
+            3,
+            "no time zone",
+        ),
+        (
+            'format = "csv"\nblock_ids = "round"\n[columns]\nstarted_at = "t"\nprompt_tokens = "n"\n',
+            2,
+            "block_ids",
+        ),
+        (
+            'format = "csv"\n[columns]\nstarted_at = "t"\nprompt_tokens = { value = "3" }\n',
+            4,
+            "same for every row",
+        ),
+        ('format = "csv"\n[columns\n', 2, "not TOML"),
+    ],
+)
+def test_a_wrong_map_says_what_and_where(tmp_path: Path, text: str, place: int, words: str) -> None:
+    """Exit code 2, the line of the key at fault, and what exists."""
+    plan = _plan(tmp_path, text)
+    with pytest.raises(UsageError) as caught:
+        ingest(tmp_path / "ws", FIXTURES / "azure_lengths.csv", map_file=plan)
+    assert words in str(caught.value)
+    assert caught.value.place is not None
+    assert (caught.value.place.file, caught.value.place.line) == (str(plan), place)
+
+
+def test_a_map_that_does_not_fit_the_file_is_refused(tmp_path: Path) -> None:
+    """A column that is not there, doubled, or a file of another kind."""
+    csv_plan = _plan(tmp_path, f'format = "csv"\n[columns]\n{LENGTHS}', "csv.toml")
+    parquet_plan = _plan(tmp_path, f'format = "parquet"\n[columns]\n{LENGTHS}', "parquet.toml")
+    doubled = write_lines(tmp_path / "doubled.csv", ["ts,n,n", "1,2,3"])
+    table = tmp_path / "log.parquet"
+    pq.write_table(pa.table({"ts": [1], "m": [2]}), table)
+    damaged = tmp_path / "damaged.parquet"
+    damaged.write_bytes(table.read_bytes()[:-20])
+    for path, plan, words in (
+        (FIXTURES / "azure_lengths.csv", csv_plan, "no column 'n'"),
+        (doubled, csv_plan, "two columns 'n'"),
+        (FIXTURES / "azure_lengths.csv", parquet_plan, "no Parquet"),
+        (table, csv_plan, "is a Parquet"),
+        (table, parquet_plan, "no column 'n'"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            ingest(tmp_path / "ws", path, map_file=plan)
+    with pytest.raises(InputError, match="cannot be read as parquet"):
+        ingest(tmp_path / "ws", damaged, map_file=parquet_plan)
+    with pytest.raises(UsageError, match="exclude each other"):
+        ingest(tmp_path / "ws", table, map_file=parquet_plan, format="mooncake")
+
+
+def test_zones_of_iso_times(tmp_path: Path) -> None:
+    """A zone in the text wins, then that of the map, then UTC, which the account says."""
+    columns = 'started_at = {{ from = "ts"{} }}\nprompt_tokens = "n"'
+    rows = [{"ts": "2026-11-29T14:00:00", "n": 1}, {"ts": "2026-11-29T14:00:00.1234567Z", "n": 1}]
+    berlin = _jsonl(tmp_path / "a", rows, columns.format(', zone = "Europe/Berlin"'))
+    utc = _jsonl(tmp_path / "b", rows, columns.format(""))
+    assert [row["started_at"].hour for row in berlin.requests] == [13, 14]
+    assert [row["started_at"].hour for row in utc.requests] == [14, 14]
+    assert utc.requests[1]["started_at"].microsecond == 123_456
+    assert any("no zone" in note for note in utc.account.notes)
+    assert not any("no zone" in note for note in berlin.account.notes)
+
+
+def test_the_shipped_maps_fit_what_the_generators_write(tmp_path: Path) -> None:
+    """The lesson sample is read through its map: 2,000 requests a run, four replicas, words as tokens."""
+    from prefixledger.samples import generator
+
+    lesson = generator("lesson")
+    lesson.REQUESTS, before = 40, lesson.REQUESTS
+    try:
+        paths = lesson.write(tmp_path / "lesson")
+    finally:
+        lesson.REQUESTS = before
+    plan = FIXTURES.parent / "lesson.map.toml"
+    result = ingest(tmp_path / "ws", paths[0], map_file=plan)
+    assert result.account.kept == 40
+    assert {row["prompt_tokens"] for row in result.requests} == {2_060}
+    assert {row["n_blocks"] for row in result.requests} == {128}
+    assert len({row["replica"] for row in result.requests}) == 4
