@@ -55,10 +55,10 @@ def accesses(parent: np.ndarray, last_block: np.ndarray, most: int) -> tuple[np.
     """Return the blocks that the first rows look up, in order, and the number of those rows."""
     rows, total = [], 0
     for last in last_block.tolist():
-        path = []
-        while last >= 0:
-            path.append(last)
-            last = int(parent[last])
+        path, block = [], last
+        while block >= 0:
+            path.append(block)
+            block = int(parent[block])
         if total + len(path) > most:
             break
         rows.append(np.array(path[::-1], np.int64))

@@ -67,6 +67,7 @@ def build(workspace: Workspace, replays: Sequence[ReplaySummary], stretch: Stret
         breakdowns=from_marts.breakdowns(marts),
         prefixes=prefix_tree(marts.prefixes, window.length_s),
         replicas=from_marts.replicas(marts),
+        balances=from_marts.balances(marts),
         curves=pool_curves(first, scenario, marts),
         events=from_marts.events(marts),
     )

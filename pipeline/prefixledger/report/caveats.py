@@ -19,7 +19,7 @@ def caveats_of(view: ReportView) -> tuple[str, ...]:
     if result.setup.unlimited and result.total.prompt_tokens and result.book("simulated"):
         found.append(
             "No capacity was given, so the replay cannot show eviction and its rate is an upper bound: "
-            "tell us your capacity, e.g. --capacity '60000 blocks'."
+            'tell us your capacity, e.g. capacity = "60000 blocks" under [cache] of a --scenario file.'
         )
     rejected = sum(s.rejected for s in view.sources)
     if rejected:

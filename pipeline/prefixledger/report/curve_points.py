@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from prefixledger.replay.summary import PoolSummary, ReplaySummary
 
 _WHOLE_LOG = "Over the whole log, one request at a time, without the memory of running requests."
+_REPLAYED = " Each capacity is a replay of its own; between two of them nothing is known, for whole leaves are evicted."
 
 
 def pool_curves(summary: ReplaySummary, scenario: Scenario, marts: Marts) -> tuple[Curves, ...]:
@@ -80,7 +81,7 @@ def _curves(
             for r in ttl
         ),
         ttl_today_s=None if one.ttl_us is None else one.ttl_us / 1e6,
-        note=_WHOLE_LOG,
+        note=_WHOLE_LOG + (_REPLAYED if one.profile == "sglang" else ""),
     )
 
 

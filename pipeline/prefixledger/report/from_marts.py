@@ -6,7 +6,7 @@ import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 from prefixledger.report.books import Book, Detail, Observed
-from prefixledger.report.parts import Breakdown, Bucket, Cost, Event, Group, Replica, Rung, Timeline
+from prefixledger.report.parts import Balance, Breakdown, Bucket, Cost, Event, Group, Replica, Rung, Timeline
 from prefixledger.schema import CAUSES
 
 if TYPE_CHECKING:
@@ -116,8 +116,28 @@ def replicas(marts: Marts) -> tuple[Replica, ...]:
             missed(row),
             microseconds(row["live_to"]),
             row["pool"],
+            row["peak_in_flight"],
+            row["waited_us"],
+            row["longest_wait_us"],
         )
         for row in marts.by_replica.to_pylist()
+    )
+
+
+def balances(marts: Marts) -> tuple[Balance, ...]:
+    """Return how even the load of each pool is."""
+    return tuple(
+        Balance(
+            pool=row["pool"],
+            replicas=row["n_replicas"],
+            requests=row["requests"],
+            prefill_tokens=row["prefill_tokens"],
+            imbalance_requests=row["imbalance_requests"],
+            imbalance_prefill=row["imbalance_prefill"],
+            peak_in_flight=row["peak_in_flight"],
+            waited_us=row["waited_us"],
+        )
+        for row in marts.balance.to_pylist()
     )
 
 

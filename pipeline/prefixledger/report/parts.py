@@ -194,6 +194,9 @@ class Replica:
         misses: Missed tokens by cause.
         live_to_us: When it was last live; None where it lives to the end.
         pool: Number of its pool: only replicas of one pool share a load. None for lookups outside all pools.
+        peak_in_flight: Most requests between admission and end at once; None where one at a time is replayed.
+        waited_us: Time that its lookups waited to be admitted, added up.
+        longest_wait_us: The longest of these waits.
     """
 
     name: str
@@ -203,11 +206,39 @@ class Replica:
     misses: Mapping[str, int]
     live_to_us: int | None = None
     pool: int | None = 0
+    peak_in_flight: int | None = None
+    waited_us: int = 0
+    longest_wait_us: int = 0
 
     @property
     def prefill_tokens(self) -> int:
         """Tokens it had to compute: its load."""
         return self.prompt_tokens - self.hit_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """How evenly the load of a pool is spread over its replicas.
+
+    Attributes:
+        pool: Number of the pool.
+        replicas: Replicas that lived in the window, asked or not.
+        requests: Lookups of all.
+        prefill_tokens: Tokens that they had to compute.
+        imbalance_requests: Lookups of the busiest over the mean; None without lookups.
+        imbalance_prefill: The same by prefill tokens; None without any.
+        peak_in_flight: Most requests in flight on one replica; None where one at a time is replayed.
+        waited_us: Time that lookups waited to be admitted, added up.
+    """
+
+    pool: int
+    replicas: int
+    requests: int
+    prefill_tokens: int
+    imbalance_requests: float | None
+    imbalance_prefill: float | None
+    peak_in_flight: int | None
+    waited_us: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ def twin(view: ReportView, *, show_ids: bool = False) -> dict[str, Any]:
         "breakdowns": twin_parts.breakdowns_value(view),
         "prefixes": [twin_parts.prefix_value(prefix) for prefix in view.prefixes.rows],
         "replicas": twin_parts.replicas_value(view),
+        "balance": twin_parts.balance_value(view),
         "curves": twin_parts.curves_value(view),
         "routing": twin_parts.routing_value(view),
         "events": twin_parts.events_value(view),

@@ -124,9 +124,29 @@ def replicas_value(view: ReportView) -> list[dict[str, Any]]:
             "hit_tokens": r.hit_tokens,
             "prefill_tokens": r.prefill_tokens,
             "token_hit_rate": significant(rate(r.hit_tokens, r.prompt_tokens)),
+            "peak_in_flight": r.peak_in_flight,
+            "waited_s": significant(r.waited_us / 1e6),
+            "longest_wait_s": significant(r.longest_wait_us / 1e6),
             "by_cause": {cause: tokens for cause in CAUSES if (tokens := r.misses.get(cause, 0))},
         }
         for r in view.replicas
+    ]
+
+
+def balance_value(view: ReportView) -> list[dict[str, Any]]:
+    """Return how even the load of every pool is: the busiest replica over the mean."""
+    return [
+        {
+            "pool": b.pool,
+            "replicas": b.replicas,
+            "requests": b.requests,
+            "prefill_tokens": b.prefill_tokens,
+            "imbalance_requests": significant(b.imbalance_requests),
+            "imbalance_prefill": significant(b.imbalance_prefill),
+            "peak_in_flight": b.peak_in_flight,
+            "waited_s": significant(b.waited_us / 1e6),
+        }
+        for b in view.balances
     ]
 
 

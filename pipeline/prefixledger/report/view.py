@@ -11,6 +11,7 @@ from prefixledger.report.parts import Prefixes, Timeline
 if TYPE_CHECKING:
     from prefixledger.report.books import Book, Detail, Observed
     from prefixledger.report.parts import (
+        Balance,
         Breakdown,
         Cost,
         Curves,
@@ -179,6 +180,7 @@ class ReportView:
         breakdowns: Books by tenant, model and other fields.
         prefixes: Shared prefixes.
         replicas: Caches, in the order of their names.
+        balances: How even the load of every pool is.
         routing: The same lookups under other routings.
         curves: Capacity and TTL curves of every pool, the largest first.
         events: Resets and releases, in order of time.
@@ -193,6 +195,7 @@ class ReportView:
     breakdowns: tuple[Breakdown, ...] = ()
     prefixes: Prefixes = NO_PREFIXES
     replicas: tuple[Replica, ...] = ()
+    balances: tuple[Balance, ...] = ()
     routing: tuple[RoutingOption, ...] = ()
     curves: tuple[Curves, ...] = ()
     events: tuple[Event, ...] = ()
