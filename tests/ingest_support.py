@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from prefixledger.ingest import IngestOptions, TooManyRejectsError, run
+from prefixledger.ingest import IngestOptions, NoRequestError, TooManyRejectsError, run
 from prefixledger.workspace import Workspace
 from support import ROOT
 
@@ -79,11 +80,13 @@ class Result:
 
 
 def ingest(root: Path, *sources: object, **options: Any) -> Result:
-    """Run the stage; rejects above the limit do not raise here, everything else does."""
+    """Run the stage; rejects above the limit and logs without a request do not raise here, everything else does."""
     try:
         summary = run([str(source) for source in sources], Workspace(root), IngestOptions(**options))
     except TooManyRejectsError as error:
         return Result(error.summary, root, too_many=True)
+    except NoRequestError as error:
+        return Result(error.summary, root)
     return Result(summary, root)
 
 
@@ -92,6 +95,22 @@ def write_lines(path: Path, rows: Iterable[object]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"".join(_line(row) + b"\n" for row in rows))
     return path
+
+
+def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
+    """Write rows under a header, values that are no scalars as JSON."""
+    with path.open("w", newline="") as out:
+        writer = csv.DictWriter(out, fieldnames=list(rows[0]))
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({k: json.dumps(v) if isinstance(v, (dict, list)) else v for k, v in row.items()})
+    return path
+
+
+def plain_rows(result: Result) -> list[dict[str, Any]]:
+    """Return rows without what names their input, or depends on its container."""
+    drop = {"source", "source_file", "source_line", "source_node", "labels"}
+    return [{k: v for k, v in row.items() if k not in drop} for row in result.requests]
 
 
 def mooncake(at_ms: float, ids: Sequence[int], tokens: int | None = None, **more: Any) -> dict[str, Any]:

@@ -76,6 +76,7 @@ def arrow_type(name: str) -> pa.DataType:
         "text": pa.string(),
         "time": pa.timestamp("us", tz="UTC"),
         "key": pa.binary(16),
+        "bytes": pa.binary(),
         "labels": pa.map_(pa.string(), pa.string()),
     }
     return types[name]
@@ -109,6 +110,12 @@ REQUESTS = Table(
         ),
         Column("cache_write_5m_tokens_observed", "int", "tokens written with a 5-minute TTL", nullable=True),
         Column("cache_write_1h_tokens_observed", "int", "tokens written with a 1-hour TTL", nullable=True),
+        Column(
+            "cache_write_other_tokens_observed",
+            "int",
+            "tokens written with another TTL, or one that the service does not say",
+            nullable=True,
+        ),
         Column("usage_state", "text", "absent, null or present: what the log says of cached tokens"),
         Column("weight", "float", "how many requests this row stands for (sampling)"),
         Column("prompt_complete", "bool", "false where only the head of the prompt was logged"),
@@ -140,6 +147,36 @@ REJECTS = Table(
         Column("byte_offset", "int", "start of the record in the decompressed stream", nullable=True),
         Column("reason", "text", "short name of the reason, then the value or field at fault"),
         Column("excerpt", "text", "start of the record, redacted"),
+    ),
+)
+
+PARTS = Table(
+    "parts",
+    (
+        Column("source", "text", "digest that names the source"),
+        Column("source_line", "int", "line of the request in its source"),
+        Column("part", "small", "0-based position in the prompt: tools, system, messages"),
+        Column("kind", "text", "tools, system or message"),
+        Column("role", "text", "who speaks, as sent", nullable=True),
+        Column("raw_hash", "key", "digest of its text as sent, without what is no content"),
+        Column("canonical_hash", "key", "the same with what senders write differently made equal"),
+        Column("n_bytes", "int", "bytes of its text"),
+        Column(
+            "first_token",
+            "int",
+            "0-based position of its first token, on the scale of the keys; null where those are not made of parts",
+            nullable=True,
+        ),
+        Column("n_tokens", "int", "tokens on the same scale", nullable=True),
+        Column("breakpoint", "text", "cache mark behind it, as sent", nullable=True),
+    ),
+)
+
+TEXTS = Table(
+    "texts",
+    (
+        Column("raw_hash", "key", "digest of the text"),
+        Column("text", "bytes", "the text, kept only where that was asked for"),
     ),
 )
 
@@ -176,8 +213,32 @@ LOOKUP_FACTS = Table(
         Column("full_blocks", "int", "full blocks of the prompt: floor(T / block_size)"),
         Column("cap_blocks", "int", "blocks that may hit under the profile"),
         Column("hit_blocks", "int", "blocks that did hit"),
+        Column("hit_host_blocks", "int", "of these, blocks from a lower tier"),
+        Column("recompute_tokens", "int", "tokens computed again after a preemption, outside the books"),
         Column("refused", "bool", "larger than the whole cache"),
         Column("last_block", "int", "block number of the last full block", nullable=True),
+        Column(
+            "stored_blocks", "int", "blocks that a hosted cache stores; null: all full blocks", nullable=True
+        ),
+        Column(
+            "tail_rule",
+            "text",
+            "rule by which nothing behind cap_blocks can hit: below_minimum or no_breakpoint; null: where blocks end",
+            nullable=True,
+        ),
+        Column("queued_at", "time", "when it asked to be admitted"),
+        Column(
+            "finished_at",
+            "time",
+            "simulated end; null where one request at a time is replayed",
+            nullable=True,
+        ),
+        Column(
+            "route_branch",
+            "text",
+            "why the router sent it to its replica; null where the log did",
+            nullable=True,
+        ),
     ),
 )
 
@@ -210,6 +271,18 @@ SEGMENT_FACTS = Table(
         Column("else_distance_blocks", "int", "capacity that would have kept it there", nullable=True),
         Column("removed_at", "time", "when its first block physically left this replica", nullable=True),
         Column("removed_by", "int", "lookup whose admission removed it", nullable=True),
+        Column(
+            "rule",
+            "text",
+            "rule by which it missed, whenever it was last used: in_flight, out_of_reach, below_minimum or no_breakpoint",
+            nullable=True,
+        ),
+        Column(
+            "in_flight_lookup",
+            "int",
+            "running lookup on this replica that was computing it, where the rule is in_flight",
+            nullable=True,
+        ),
     ),
 )
 

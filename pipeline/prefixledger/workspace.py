@@ -46,6 +46,26 @@ class Workspace:
         return self.root / "rejects"
 
     @property
+    def parts(self) -> Path:
+        """``<source>.parquet``: what prompts given as text are made of."""
+        return self.root / "parts"
+
+    @property
+    def texts(self) -> Path:
+        """``<source>.parquet``: the texts of parts, where they are kept."""
+        return self.root / "texts"
+
+    @property
+    def kv_events(self) -> Path:
+        """``<source>.parquet``: blocks that engines said they stored and removed."""
+        return self.root / "kv_events"
+
+    @property
+    def series(self) -> Path:
+        """``<source>.parquet``: counters of engines over time."""
+        return self.root / "series"
+
+    @property
     def blocks(self) -> Path:
         """``<source>.parquet``: blocks first indexed with that source."""
         return self.root / "blocks"

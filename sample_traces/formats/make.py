@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import random
+import runpy
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -242,7 +243,15 @@ def token_ids(told: list[Turn]) -> str:
 def files() -> dict[str, str]:
     """Return the name and content of every fixture."""
     told = turns()
+    gateways = runpy.run_path(str(Path(__file__).with_name("make_gateways.py")))["files"]
+    clients = runpy.run_path(str(Path(__file__).with_name("make_clients.py")))["files"]
+    exchanges = runpy.run_path(str(Path(__file__).with_name("make_exchanges.py")))["files"]
+    engines = runpy.run_path(str(Path(__file__).with_name("make_engines.py")))["files"]
     return {
+        **gateways(told),
+        **clients(told),
+        **exchanges(),
+        **engines(),
         "mooncake_blksz_16.jsonl": mooncake(told),
         "bailian_blksz_16.jsonl": bailian(told),
         "weka.json": weka(told),

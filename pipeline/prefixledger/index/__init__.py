@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from prefixledger.index.conversations import conversations
 from prefixledger.index.load import Forest, Index, load
 from prefixledger.index.update import IndexStats, update
 
-__all__ = ["Forest", "Index", "IndexStats", "load", "update"]
+__all__ = ["Forest", "Index", "IndexStats", "conversations", "load", "update"]

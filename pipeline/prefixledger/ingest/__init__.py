@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prefixledger.ingest.account import IngestSummary, InputAccount, Progress, TooManyRejectsError
+from prefixledger.ingest.account import (
+    IngestSummary,
+    InputAccount,
+    NoRequestError,
+    Progress,
+    TooManyRejectsError,
+)
 from prefixledger.ingest.options import IngestOptions
 
 if TYPE_CHECKING:
@@ -12,7 +18,15 @@ if TYPE_CHECKING:
 
     from prefixledger.workspace import Workspace
 
-__all__ = ["IngestOptions", "IngestSummary", "InputAccount", "Progress", "TooManyRejectsError", "run"]
+__all__ = [
+    "IngestOptions",
+    "IngestSummary",
+    "InputAccount",
+    "NoRequestError",
+    "Progress",
+    "TooManyRejectsError",
+    "run",
+]
 
 
 def run(

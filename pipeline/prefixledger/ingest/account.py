@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-_LISTS: Final = ("namespaces", "notes", "facts", "text_scales")
+_LISTS: Final = ("namespaces", "notes", "facts", "text_scales", "beside")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,8 @@ class InputAccount:
         namespaces: ``{"name", "block_size"}`` of each namespace, in the order that ``paths`` refers to.
         notes: Sentences for the report.
         facts: What the log says of the engine itself: ``{"kind", "line", "at_us", …}``, in order of the input; kinds
-            are ``start`` (a process began), ``capacity`` (``blocks`` or ``tokens`` of its cache), ``model``.
+            are ``start`` (a process began), ``capacity`` and ``block_size``; see ``engine_lines.engine_fact``.
+        beside: Tables that it brought beside requests: ``kv_events``, ``series``.
         text_scales: Size in bytes of the blocks of each model whose prompts are text; see ``text.scale.Scale``.
     """
 
@@ -97,6 +98,7 @@ class InputAccount:
     notes: tuple[str, ...] = ()
     facts: tuple[Mapping[str, Any], ...] = ()
     text_scales: tuple[Mapping[str, Any], ...] = ()
+    beside: tuple[str, ...] = ()
 
     def check(self) -> None:
         """Verify that every record is accounted for.
@@ -153,6 +155,18 @@ class IngestSummary:
 
 class TooManyRejectsError(InputError):
     """More records were rejected than allowed; everything else was written.
+
+    Attributes:
+        summary: The account of the call.
+    """
+
+    def __init__(self, message: str, *, summary: IngestSummary, hint: str) -> None:
+        super().__init__(message, hint=hint)
+        self.summary = summary
+
+
+class NoRequestError(InputError):
+    """Every record of a call was read and none is a request; the account of it was written.
 
     Attributes:
         summary: The account of the call.

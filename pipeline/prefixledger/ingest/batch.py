@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from prefixledger.ingest.fields import why_no_ids
+from prefixledger.ingest.overrides import alias_of
 from prefixledger.ingest.records import BadRecordError
 from prefixledger.ingest.text.batch import TextBatch
 from prefixledger.ingest.usage import why_impossible
 
 if TYPE_CHECKING:
+    from prefixledger.ingest.kv_parse import KVRow
     from prefixledger.ingest.reader import Context
+    from prefixledger.ingest.readers.prometheus import SeriesRow
     from prefixledger.ingest.records import Image, Row, Skip
 
 ROW, REJECT, SKIP = 0, 1, 2
@@ -139,6 +142,8 @@ class Batch:
         rejects: Record, reason and excerpt of each reject.
         skips: Record and reason of each skip.
         told: Record, and the skip itself, of each that tells something of other records.
+        kv: Record and rows of each that holds KV events.
+        series: Likewise samples of counters.
         fit: How block ids fit.
     """
 
@@ -161,6 +166,8 @@ class Batch:
     rejects: list[tuple[int, str, str]] = field(default_factory=list)
     skips: list[tuple[int, str]] = field(default_factory=list)
     told: list[tuple[int, Skip]] = field(default_factory=list)
+    kv: list[tuple[int, tuple[KVRow, ...]]] = field(default_factory=list)
+    series: list[tuple[int, tuple[SeriesRow, ...]]] = field(default_factory=list)
     fit: Fit = field(default_factory=Fit)
 
     def add_row(self, row: Row, record: int, context: Context) -> None:
@@ -170,6 +177,7 @@ class Batch:
             BadRecordError: Its ids are no u64, or do not fit its prompt, or a template refuses its text; nothing is
                 appended then.
         """
+        context.overrides.apply(row)
         block_size = context.block_size or row.block_size or context.fallback_block_size
         n_ids = n_tokens = -1
         if row.block_ids is not None:
@@ -178,10 +186,11 @@ class Batch:
             n_tokens = self._add_tokens(row)
             if row.images:
                 self._add_images(row.images, n_tokens, block_size)
-        if row.cached_tokens and row.prompt_tokens is not None and row.cached_tokens > row.prompt_tokens:
-            if row.convention is None:  # else the rows of the source tell whether the count has them in it
-                self._forget(n_ids, n_tokens)
-                raise BadRecordError(why_impossible(row.prompt_tokens, row.cached_tokens))
+        surely = row.convention is None  # else the rows of the source tell whether the count has them in it
+        if surely and row.prompt_tokens is not None and (row.cached_tokens or 0) > row.prompt_tokens:
+            self._forget(n_ids, n_tokens)
+            assert row.cached_tokens is not None
+            raise BadRecordError(why_impossible(row.prompt_tokens, row.cached_tokens, row.cached_tokens))
         keyed = n_ids >= 0 or n_tokens >= 0
         if row.text_parts:
             self.text.add(len(self.rows), row.text_parts, context.text, row.started_us, hashed=not keyed)
@@ -194,10 +203,17 @@ class Batch:
         self.answered.append(row.request_id != row.retry_id)
         self.rows.append(_fields_of(row))
 
-    def add_skip(self, skip: Skip) -> None:
+    def add_skip(self, skip: Skip, context: Context) -> None:
         """Take note of the last record, which is no request."""
         record = len(self.fates) - 1
         self.skips.append((record, skip.reason))
+        if skip.carry.get("model") is not None:
+            alias = alias_of(skip.carry["model"], context.overrides.aliases)
+            skip = replace(skip, carry={**skip.carry, "model": alias})
+        if skip.kv:
+            self.kv.append((record, skip.kv))
+        if skip.series:
+            self.series.append((record, skip.series))
         if skip.mark or skip.carry or skip.fact or skip.span:
             self.told.append((record, skip))
 
@@ -209,6 +225,8 @@ class Batch:
         before = len(self.ids)
         _extend(self.ids, row.block_ids, "block ids")
         n_ids = len(self.ids) - before
+        if not row.prompt_complete and n_ids < tokens // block_size:
+            return n_ids
         rule = self.fit.count(tokens, n_ids, block_size)
         if rule == "neither" or (context.block_ids not in (None, rule) and rule != "either"):
             del self.ids[before:]

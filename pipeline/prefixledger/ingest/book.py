@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from prefixledger.errors import UsageError
 from prefixledger.ingest.account import InputAccount
@@ -13,10 +14,12 @@ from prefixledger.ingest.block_size import rule_of
 from prefixledger.ingest.calendar import Calendar
 from prefixledger.ingest.clock import read_clock
 from prefixledger.ingest.finish import Naming
-from prefixledger.ingest.sessions import chain_roots
+from prefixledger.ingest.record_order import order_note
+from prefixledger.ingest.sessions import chain_roots, chains
 from prefixledger.ingest.settle import DUPLICATE, JOINED, KEPT, REJECTED, SKIPPED, Settled, Settling, settle
 from prefixledger.ingest.text.finish import make_keys
 from prefixledger.ingest.text.write import write_parts
+from prefixledger.ingest.times import FIRST_ABSOLUTE_US
 from prefixledger.ingest.write import write_paths, write_rejects, write_requests
 
 if TYPE_CHECKING:
@@ -79,15 +82,16 @@ def book_input(
         labels=collected.labels.keep(),
         zero_us=zero,
         by_record=settling.by_record,
-        sessions=chain_roots(_links(collected)) if info.chained else None,
+        sessions=_sessions(collected, chained=info.chained),
     )
     write_paths(workspace, naming, collected, settled)
     write_requests(workspace, naming, collected, settled)
     if collected.text_keys is not None:
         write_parts(workspace, naming, collected, settled, collected.text_keys)
+    collected.beside.write(workspace, parsed.source, collected.records.line, by_record=settling.by_record)
     rejects = write_rejects(workspace, naming, collected, settled)
     digests = np.array(collected.records.digest, np.uint64)
-    seen.add(parsed.source, settled.id_hashes, digests[digests != 0])
+    seen.add(parsed.source, settled.id_hashes, digests[digests != 0], settled.id_started_us + zero)
     return _account(parsed, settled, naming, reading, rejects)
 
 
@@ -99,13 +103,22 @@ def _calendar(parsed: Parsed, options: IngestOptions) -> Calendar:
     """
     source = parsed.stream.source
     modified_us = None if source.path is None else source.path.stat().st_mtime_ns // 1_000
-    if modified_us is None and options.year is None and any(parsed.collected.rows.yearless):
+    facts = parsed.collected.links.facts
+    yearless = any(parsed.collected.rows.yearless) or any(fact.yearless for fact in facts)
+    if modified_us is None and options.year is None and yearless:
         raise UsageError(
             "its times have no year, and neither has what comes through a pipe",
             place=source.place,
             hint="say when it begins: --year 2026",
         )
     return Calendar(modified_us, options.year, options.zone)
+
+
+def _sessions(collected: Collected, *, chained: bool) -> list[str | None] | None:
+    """Return sessions by chain: of every row where chains are the sessions of a format, else of rows that have one."""
+    if chained:
+        return chain_roots(_links(collected))
+    return chains(_links(collected)) if collected.parents else None
 
 
 def _links(collected: Collected) -> list[tuple[str | None, str | None]]:
@@ -158,6 +171,7 @@ def _account(
         else tuple(scale.to_json() for scale in collected.text_keys.scales),
         notes=tuple(_notes(parsed, settled, reading)),
         facts=tuple(settled.dated.facts),
+        beside=collected.beside.names,
     )
     account.check()
     return account
@@ -167,6 +181,24 @@ def _reasons(collected: Collected, settled: Settled, rejects: dict[str, int]) ->
     fates = np.frombuffer(bytes(collected.records.fate), np.uint8)[settled.fate == SKIPPED]
     skips = np.bincount(fates - SKIP, minlength=len(collected.skip_reasons)).tolist()
     return {**rejects, **{reason: n for reason, n in zip(collected.skip_reasons, skips, strict=True) if n}}
+
+
+def _order_and_sample(collected: Collected, settled: Settled) -> Iterator[str]:
+    """Say that records are out of order, or stand for others that were not logged."""
+    alive = settled.alive
+    spilled = collected.row_spill.table()
+    if not collected.timelines:  # of conversations with clocks of their own the order says nothing
+        finished = spilled["finished_us"].filter(pa.array(alive))
+        ends = None if finished.null_count else finished.to_numpy() + settled.shift_us[alive]
+        note = order_note(settled.started_us[alive], ends)
+        if note is not None:
+            yield note
+    sampled = int((spilled["weight"].to_numpy()[alive] != 1.0).sum())
+    if sampled:
+        yield (
+            f"{sampled:,} of {int(alive.sum()):,} requests stand for a sample: those between them were not logged, and a "
+            "replay lacks what they left in the cache"
+        )
 
 
 def _notes(parsed: Parsed, settled: Settled, reading: ClockReading) -> Iterator[str]:
@@ -180,13 +212,19 @@ def _notes(parsed: Parsed, settled: Settled, reading: ClockReading) -> Iterator[
     if collected.timelines:
         yield "conversations bring no common clock: they start 30 s apart in order of name"
     elif reading.clock == "relative":
-        yield "times count from the start of the trace; dates are shown from 1970-01-01 unless told otherwise"
-    if any(collected.rows.local):
+        told = settled.alive.any() and int(settled.started_us[settled.alive].min()) >= FIRST_ABSOLUTE_US
+        yield "times count from the start of the trace" + (
+            "" if told else "; dates are shown from 1970-01-01 unless told otherwise"
+        )
+    facts = collected.links.facts
+    if any(collected.rows.local) or any(fact.local for fact in facts):
         yield f"times carry no zone: read as {settled.dated.zone}"
-    if any(collected.rows.yearless):
+    yield from _order_and_sample(collected, settled)
+    if any(collected.rows.yearless) or any(fact.yearless for fact in facts):
         yield f"times carry no year: read as {settled.dated.years}"
-    if all(n.block_size == 0 for n in collected.namespaces.listed()):
-        yield "no ids and no text: times and lengths only, which cannot be replayed"
+    listed = collected.namespaces.listed()
+    if listed and all(n.block_size == 0 for n in listed):
+        yield "no ids and no text: nothing says which tokens two prompts share, so they cannot be replayed"
     if collected.text_keys is not None:
         yield from collected.text_keys.notes
     yield from settled.notes

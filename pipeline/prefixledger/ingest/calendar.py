@@ -85,6 +85,7 @@ def date_rows(collected: Collected, calendar: Calendar) -> Dated:
         at_us = fact.at_us
         if at_us is not None and fact.yearless:
             at_us += shift_of[number]
+        if at_us is not None and fact.local:
             at_us -= int(_offsets(np.array([at_us]), np.ones(1, np.bool_), calendar.zone, hint_us)[0])
         facts.append({**fact.said, "line": collected.records.line[fact.record], "at_us": at_us})
     return Dated(

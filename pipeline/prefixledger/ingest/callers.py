@@ -56,7 +56,9 @@ _CLAUDE_SESSION: Final = re.compile(r"_session_(?P<session>[0-9a-fA-F-]{8,})$")
 def set_who(row: Row, exchange: Exchange, url: str | None, dialect: str | None) -> None:
     """Fill the columns that say who served and who called, as far as the record does."""
     request = exchange.request or {}
-    row.provider = _text(exchange.said("provider", "custom_llm_provider")) or provider_of(url, row.model, dialect)
+    row.provider = _text(exchange.said("provider", "custom_llm_provider")) or provider_of(
+        url, row.model, dialect
+    )
     row.provider = None if row.provider is None else row.provider.lower()
     row.replica = _text(exchange.said(*_REPLICAS))
     row.release = _text(exchange.said(*_RELEASES))
@@ -97,7 +99,12 @@ def _tenant(request: Mapping[str, Any], exchange: Exchange) -> str | None:
     named = next((text for name in _TENANTS if (text := _text(inner.get(name)))), None)
     if named is not None:
         return named
-    people = (request.get("safety_identifier"), request.get("user"), inner.get("user_id"), exchange.said(*_USERS))
+    people = (
+        request.get("safety_identifier"),
+        request.get("user"),
+        inner.get("user_id"),
+        exchange.said(*_USERS),
+    )
     person = next((text for value in people if (text := _text(value))), None)
     return None if person is None else user_key(_CLAUDE_SESSION.sub("", person))
 
@@ -108,7 +115,9 @@ def _session(request: Mapping[str, Any]) -> str | None:
         conversation = conversation.get("id")
     metadata = request.get("metadata")
     inner = metadata if isinstance(metadata, dict) else {}
-    named = _text(conversation) or next((text for name in _SESSIONS if (text := _text(inner.get(name)))), None)
+    named = _text(conversation) or next(
+        (text for name in _SESSIONS if (text := _text(inner.get(name)))), None
+    )
     if named is not None:
         return named
     match = _CLAUDE_SESSION.search(_text(inner.get("user_id")) or "")
@@ -116,6 +125,11 @@ def _session(request: Mapping[str, Any]) -> str | None:
 
 
 def _text(value: Any) -> str | None:
-    if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "" or len(str(value)) > MAX_TEXT:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (str, int))
+        or value == ""
+        or len(str(value)) > MAX_TEXT
+    ):
         return None
     return str(value)

@@ -14,6 +14,9 @@ MAX_RECORD_BYTES: Final = 100_000_000
 CHUNK_BYTES: Final = 8 << 20
 _KEPT_OF_OVERSIZE = 600
 _QUOTED_END = re.compile(rb'"|\n')
+_PARTIAL = re.compile(rb"\S{10,40} (std(?:out|err)) P ")
+_PART = re.compile(rb"\S{10,40} (std(?:out|err)) [PF] ?")
+"""Kubernetes splits lines at 16 KiB: ``<time> stdout P <piece>`` … ``<time> stdout F <last piece>``."""
 
 Cut = Literal["no", "perhaps", "surely"]
 
@@ -94,7 +97,7 @@ class Chunker:
     def _find_end(self) -> None:
         """Set ``_end`` to just after the last line end that ends a record."""
         if not self._quoted or (not self._open_quote and self._pending.find(b'"', self._searched) < 0):
-            self._end = self._pending.rfind(b"\n", self._searched) + 1 or self._end
+            self._end = self._whole(self._pending.rfind(b"\n", self._searched) + 1) or self._end
         else:
             for match in _QUOTED_END.finditer(bytes(self._pending), self._searched):
                 if match[0] == b'"':
@@ -102,6 +105,15 @@ class Chunker:
                 elif not self._open_quote:
                     self._end = match.end()
         self._searched = len(self._pending)
+
+    def _whole(self, end: int) -> int:
+        """Step back over lines that are pieces of one which goes on behind ``end``."""
+        while end:
+            start = self._pending.rfind(b"\n", 0, end - 1) + 1
+            if _PARTIAL.match(self._pending, start, min(end, start + 64)) is None:
+                break
+            end = start
+        return end
 
     def _take(self, end: int, cut: Cut) -> Chunk:
         chunk = Chunk(bytes(self._pending[:end]), self._line, self._offset, cut)
@@ -129,12 +141,47 @@ class Chunker:
 
 
 def lines(chunk: Chunk) -> Iterator[tuple[int, int, bytes]]:
-    r"""Yield 1-based line, byte offset and bytes of each line that is not blank; only ``\n`` ends a line."""
+    r"""Yield 1-based line, byte offset and bytes of each line that is not blank; only ``\n`` ends a line.
+
+    A line that a container runtime split is put together again, under the number of its first piece.
+    """
+    split = b" stdout P " in chunk.data or b" stderr P " in chunk.data
+    return _joined(_lines(chunk)) if split else _lines(chunk)
+
+
+def _lines(chunk: Chunk) -> Iterator[tuple[int, int, bytes]]:
     offset = chunk.offset
     for number, raw in enumerate(chunk.data.split(b"\n"), start=chunk.first_line):
         if raw and not raw.isspace():
             yield number, offset, raw
         offset += len(raw) + 1
+
+
+def _joined(split: Iterator[tuple[int, int, bytes]]) -> Iterator[tuple[int, int, bytes]]:
+    """Join pieces that follow each other; where a line of another stream stands between, they stay what they are."""
+    held: tuple[int, int, bytes] | None = None
+    stream = b""
+    for number, offset, raw in split:
+        match = _PART.match(raw)
+        if held is not None and match is not None and match[1] == stream:
+            whole = (*held[:2], held[2] + raw[match.end() :])
+        else:
+            if held is not None:
+                yield held
+            whole = (number, offset, raw)
+        if match is not None and _PARTIAL.match(raw):
+            held, stream = whole, match[1]
+        else:
+            held = None
+            yield (*whole[:2], _as_full(whole[2]))
+    if held is not None:
+        yield held
+
+
+def _as_full(raw: bytes) -> bytes:
+    """Return a line that was put together as one that never was split."""
+    match = _PARTIAL.match(raw)
+    return raw if match is None else raw[: match.end() - 2] + b"F" + raw[match.end() - 1 :]
 
 
 def csv_records(chunk: Chunk) -> Iterator[tuple[int, int, bytes]]:

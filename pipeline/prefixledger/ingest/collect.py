@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from prefixledger.ingest.batch import ROW_FIELDS, SKIP, Batch, Fit
+from prefixledger.ingest.beside import Beside
 from prefixledger.ingest.calendar import ZONE_STEP_US
 from prefixledger.ingest.conventions import Conventions
 from prefixledger.ingest.envelope import LabelTally
@@ -151,6 +152,7 @@ class Collected:
         self.links = Links(format_name)
         self.conventions = Conventions()
         self.text = TextStore(folder)
+        self.beside = Beside(folder)
         self.text_keys: TextKeys | None = None
         self.timelines: dict[str, int] = {}
         self.parents: list[tuple[str | None, str | None]] = []
@@ -174,6 +176,7 @@ class Collected:
         self.records.offset.extend(batch.offsets)
         self.records.digest.extend(batch.digests)
         self._add_rejects(batch, base)
+        self.beside.add(batch, base)
         self.fit.merge(batch.fit)
         self.links.carry(batch, base)
         if batch.rows:
@@ -182,11 +185,13 @@ class Collected:
     def finish(self) -> None:
         """Take no more rows; rejects may still come."""
         self.row_spill.finish()
+        self.beside.finish()
 
     def discard(self) -> None:
         """Delete the files on disk."""
         self.row_spill.discard()
         self.reject_spill.discard()
+        self.beside.discard()
         self.text.discard()
 
     def reject(self, record: int, reason: str, excerpt: str) -> None:
@@ -234,7 +239,9 @@ class Collected:
         self.rows.node.frombytes(nodes.tobytes())
         self.rows.id_hash += batch.id_hashes
         self.rows.no_length += bytes(tokens is None for tokens in columns["prompt_tokens"])
-        self.rows.prompt_tokens.extend(-1 if tokens is None else tokens for tokens in columns["prompt_tokens"])
+        self.rows.prompt_tokens.extend(
+            -1 if tokens is None else tokens for tokens in columns["prompt_tokens"]
+        )
         self.text.add(batch.text, first_row, namespaces)
         self.rows.timeline.extend(
             -1 if name is None else self.timelines.setdefault(name, len(self.timelines))
@@ -252,7 +259,10 @@ class Collected:
         self.rows.output_tokens.extend(-1 if n is None else n for n in columns["output_tokens"])
         self.rows.retry_hash += batch.retry_hashes
         self.rows.answered += batch.answered
-        self.conventions.add_rows(columns)
+        keyed = [
+            ids >= 0 or tokens >= 0 for ids, tokens in zip(batch.id_counts, batch.token_counts, strict=True)
+        ]
+        self.conventions.add_rows(columns, keyed)
         self.zone_hints.update(
             round(hint / ZONE_STEP_US) for hint in columns["zone_hint_us"] if hint is not None
         )

@@ -11,13 +11,16 @@ from zoneinfo import ZoneInfo
 import orjson
 
 from prefixledger.errors import InputError, UsageError
+from prefixledger.ingest.chunks import Chunk
+from prefixledger.ingest.chunks import lines as whole_lines
 from prefixledger.ingest.formats import READERS, reader_named, recognise
-from prefixledger.ingest.time_units import common_unit
 from prefixledger.ingest.nested import inner
 from prefixledger.ingest.parse import csv_cells, json_values, unprefixed
 from prefixledger.ingest.plan import FieldPlan, MapPlan, PathKind
 from prefixledger.ingest.reader import Context, Head
 from prefixledger.ingest.records import BadRecordError
+from prefixledger.ingest.streams import is_capture
+from prefixledger.ingest.time_units import common_unit
 
 if TYPE_CHECKING:
     from prefixledger.config.mapping import Mapping
@@ -111,15 +114,15 @@ def look(stream: Stream) -> Head:
     raw = stream.head(_FIRST_LOOK)
     for magic, kind in _COLUMNAR.items():
         if raw.startswith(magic):
-            names, values = _first_rows(stream, kind)
-            return Head(stream.source.name, raw, values, len(values), cells=names, columnar=kind)
+            names, rows = _first_rows(stream, kind)
+            return Head(stream.source.name, raw, rows, len(rows), cells=names, columnar=kind)
     n_bytes = _FIRST_LOOK
     while raw.count(b"\n") <= _ROWS and len(raw) >= n_bytes and n_bytes < _MAX_HEAD:
         n_bytes *= 4
         raw = stream.head(n_bytes)
     text = raw.removeprefix(BOM)
     complete = len(raw) < n_bytes
-    lines = [line for line in text.split(b"\n") if line.strip()]
+    lines = [raw for _, _, raw in whole_lines(Chunk(text, 1, 0))]
     if not complete and len(lines) > 1:
         lines.pop()  # it may go on behind the look
     lines = lines[:_ROWS]
@@ -127,8 +130,8 @@ def look(stream: Stream) -> Head:
     first_is_json = bool(values) and _value(lines[0]) == values[0]
     if first_is_json or len(values) > _MIN_JSON_SHARE * len(lines):
         return Head(stream.source.name, text, tuple(values), len(lines))
-    if text.lstrip()[:1] in (b"{", b"["):
-        found = tuple(islice(_document_values(text), _ROWS)) if complete else ()
+    if text.lstrip()[:1] in (b"{", b"[") or is_capture(text):
+        found = tuple(islice(_document_values(text), _ROWS)) if complete or is_capture(text) else ()
         return Head(stream.source.name, text, found, len(found), document=True)
     cells, delimiter = _header(lines[0]) if lines else ((), ",")
     line = 1 + text[: text.find(lines[0])].count(b"\n") if lines else 0
@@ -231,7 +234,9 @@ def _time_unit(head: Head, info: FormatInfo) -> str | None:
     """Return the unit of times that are numbers, by the median of the first records, never by single rows."""
     if info.time_field is None:
         return None
-    return common_unit(inner(value, *info.time_field.split("/")) for value in head.values if isinstance(value, dict))
+    return common_unit(
+        inner(value, *info.time_field.split("/")) for value in head.values if isinstance(value, dict)
+    )
 
 
 def _first_rows(stream: Stream, kind: Literal["parquet", "arrow"]) -> tuple[tuple[str, ...], tuple[Any, ...]]:

@@ -67,7 +67,10 @@ _CHAT_WRITE: Final[tuple[tuple[str, Ttl], ...]] = (
 )  # fmt: skip
 _SPLIT_5M: Final = ("cache_creation/ephemeral_5m_input_tokens",)
 _SPLIT_1H: Final = ("cache_creation/ephemeral_1h_input_tokens",)
-_OTHER_SPLIT: Final = ("cache_write_tokens_details/ttl_30m_tokens", "cache_write_tokens_details/ttl_12h_tokens")
+_OTHER_SPLIT: Final = (
+    "cache_write_tokens_details/ttl_30m_tokens",
+    "cache_write_tokens_details/ttl_12h_tokens",
+)
 
 
 def _chat(name: str, *marks: str, fixed: bool = False) -> Dialect:

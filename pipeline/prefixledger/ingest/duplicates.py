@@ -26,6 +26,10 @@ _STEP: Final = 4_096
 _FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
 _INVERSE: Final = np.uint64(pow(0x9E3779B97F4A7C15, -1, 1 << 64))
 _ID: Final = np.dtype([("hi", np.uint64), ("lo", np.uint64)])
+_CALL: Final = np.dtype([*_ID.descr, ("at", np.int64)])
+"""A call that was read: its id, and when it started."""
+NO_START: Final = np.iinfo(np.int64).min
+"""Start of a call whose start is not known."""
 
 
 class Seen:
@@ -46,7 +50,8 @@ class Seen:
             ids, lines = self._path("ids", source), self._path("lines", source)
             if ids.is_file():
                 table = pq.read_table(ids)
-                self._add_ids(_pairs(table["hi"].to_numpy(), table["lo"].to_numpy()))
+                starts = table["at"].to_numpy() if "at" in table.column_names else None
+                self._add_ids(_pairs(table["hi"].to_numpy(), table["lo"].to_numpy()), starts)
             if lines.is_file():
                 self._add_anchors(source, pq.read_table(lines)["digest"].to_numpy())
 
@@ -55,17 +60,25 @@ class Seen:
         self._path("ids", source).unlink(missing_ok=True)
         self._path("lines", source).unlink(missing_ok=True)
 
-    def add(self, source: str, ids: NDArray[np.void], lines: NDArray[np.uint64]) -> None:
+    def add(
+        self,
+        source: str,
+        ids: NDArray[np.void],
+        lines: NDArray[np.uint64],
+        started_us: NDArray[np.int64] | None = None,
+    ) -> None:
         """Remember an input, on disk too.
 
         Args:
             source: Its name.
             ids: (hi, lo)[n], hashes of its request ids.
             lines: uint64[m], hashes of its lines in order; empty where it has none.
+            started_us: int64[n], when those requests started; None where that is not known.
         """
         if ids.size:
-            write_table(self._path("ids", source), pa.table({"hi": ids["hi"], "lo": ids["lo"]}))
-            self._add_ids(ids)
+            starts = _starts(ids.size, started_us)
+            write_table(self._path("ids", source), pa.table({"hi": ids["hi"], "lo": ids["lo"], "at": starts}))
+            self._add_ids(ids, starts)
         if lines.size >= MIN_STRETCH:
             write_table(self._path("lines", source), pa.table({"digest": lines}))
             self._add_anchors(source, lines)
@@ -76,11 +89,25 @@ class Seen:
         Args:
             ids: (hi, lo)[n].
         """
-        known = np.zeros(ids.size, np.bool_)
+        return self.known_calls(ids)[0]
+
+    def known_calls(self, ids: NDArray[np.void]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """Return which of some ids an earlier input had, and when those calls started there.
+
+        Args:
+            ids: (hi, lo)[n].
+
+        Returns:
+            bool[n] and int64[n], microseconds since 1970, ``NO_START`` where that is not known.
+        """
+        known, started_us = np.zeros(ids.size, np.bool_), np.full(ids.size, NO_START)
+        wanted = _calls(ids, started_us)
         for run in self._ids:
-            at = np.minimum(np.searchsorted(run, ids), run.size - 1)
-            known |= run[at] == ids
-        return known
+            at = np.minimum(np.searchsorted(run, wanted), run.size - 1)
+            here = (run["hi"][at] == ids["hi"]) & (run["lo"][at] == ids["lo"])
+            known |= here
+            started_us[here] = run["at"][at[here]]
+        return known, started_us
 
     def known_lines(self, lines: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Return which lines belong to a stretch of at least 1,000 that was seen before, here or in an earlier input.
@@ -126,11 +153,11 @@ class Seen:
                 best = (start - back, start + ahead)
         return best
 
-    def _add_ids(self, ids: NDArray[np.void]) -> None:
+    def _add_ids(self, ids: NDArray[np.void], started_us: NDArray[np.int64] | None) -> None:
         """Keep a few sorted runs, each at least twice as large as the next, so that adding stays cheap."""
         if ids.size == 0:
             return
-        self._ids.append(np.sort(ids))
+        self._ids.append(np.sort(_calls(ids, _starts(ids.size, started_us))))
         while len(self._ids) > 1 and self._ids[-2].size < 2 * self._ids[-1].size:
             last = self._ids.pop()
             self._ids[-1] = np.sort(np.concatenate([self._ids[-1], last]))
@@ -178,6 +205,16 @@ def _pairs(high: NDArray[np.uint64], low: NDArray[np.uint64]) -> NDArray[np.void
     pairs = np.empty(high.size, _ID)
     pairs["hi"], pairs["lo"] = high, low
     return pairs
+
+
+def _calls(ids: NDArray[np.void], started_us: NDArray[np.int64]) -> NDArray[np.void]:
+    calls = np.empty(ids.size, _CALL)
+    calls["hi"], calls["lo"], calls["at"] = ids["hi"], ids["lo"], started_us
+    return calls
+
+
+def _starts(n: int, started_us: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    return np.full(n, NO_START) if started_us is None else started_us
 
 
 def _window_hashes(lines: NDArray[np.uint64]) -> NDArray[np.uint64]:

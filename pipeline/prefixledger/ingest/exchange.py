@@ -27,9 +27,7 @@ _MAY_WRAP: Final = frozenset({"input", "output", "message", "metadata"})
 """Of them those that envelopes use, too, with an object inside."""
 USAGE_NAMES: Final = ("usage", "usageMetadata", "usage_metadata")
 _ANSWER_MARKS: Final = ("stopReason", "output", "content", "promptFeedback", "message", "stop_reason")
-_OBJECTS: Final = frozenset(
-    {"chat.completion", "text_completion", "response", "response.compaction"}
-)
+_OBJECTS: Final = frozenset({"chat.completion", "text_completion", "response", "response.compaction"})
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _FIRST_CHARACTERS: Final = ("{", "[")
 
@@ -76,7 +74,7 @@ def find_exchange(record: Mapping[str, Any]) -> Exchange:
         if strength and strength >= strongest:
             found.answer, strongest = value, strength
         if found.usage is None or strength == strongest > 0:
-            found.usage = _usage_of(value) or found.usage
+            found.usage = usage_of(value) or found.usage
         found.embedding |= value.get("object") == "list" and isinstance(value.get("data"), list)
         is_body = asks or strength > 0
         if depth == 0 or not is_body:
@@ -105,7 +103,9 @@ def answer_strength(value: Mapping[str, Any]) -> int:
         return 3
     if isinstance(value.get("choices"), list) or isinstance(value.get("candidates"), list):
         return 2
-    if any(isinstance(value.get(name), dict) for name in USAGE_NAMES) and any(m in value for m in _ANSWER_MARKS):
+    if any(isinstance(value.get(name), dict) for name in USAGE_NAMES) and any(
+        m in value for m in _ANSWER_MARKS
+    ):
         return 2
     error = value.get("error")
     return 1 if isinstance(error, dict) and ("message" in error or "type" in error) else 0
@@ -148,7 +148,8 @@ def _inner(value: Mapping[str, Any], *, is_body: bool) -> Iterator[Mapping[str, 
             yield opened
 
 
-def _usage_of(value: Mapping[str, Any]) -> dict[str, Any] | None:
+def usage_of(value: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the usage that an object holds under one of its names, if it is spelt in a known way."""
     for name in USAGE_NAMES:
         held = value.get(name)
         if isinstance(held, dict) and (usage_dialect(held) is not None or not held):

@@ -142,7 +142,8 @@ def _named(
     for ours, theirs in _TIMES.items():
         columns[ours] = pc.add(held[theirs], naming.zero_us).cast(_TIME)
     if naming.sessions is not None:
-        columns["session_id"] = pa.array([naming.sessions[row] for row in rows.tolist()], pa.string())
+        by_chain = pa.array([naming.sessions[row] for row in rows.tolist()], pa.string())
+        columns["session_id"] = pc.coalesce(held["session_id"], by_chain)
     schema = REQUESTS.arrow()
     arrays = [columns[f.name] if f.name in columns else held[_RENAMED.get(f.name, f.name)] for f in schema]
     return pa.table(arrays, schema=schema)

@@ -32,12 +32,14 @@ class Fact(NamedTuple):
         at_us: Its time, None where it has none.
         yearless: True where that lies in the nominal year.
         said: What it says.
+        local: True where its time is local.
     """
 
     record: int
     at_us: int | None
     yearless: bool
     said: Mapping[str, Any]
+    local: bool = False
 
 
 class Links:
@@ -52,12 +54,14 @@ class Links:
         self.facts: list[Fact] = []
         self._format = format_name
         self._carried: dict[str, Any] = {}
+        self._last_join: object = None
         self._marks: dict[str, int] = {}
         self._after: dict[int, str] = {}
         self._parents: dict[str, str | None] = {}
         self._spans: dict[int, str] = {}
         self._leaders: dict[str, int] = {}
         self._leader = array("q")
+        self._counted = bytearray()
         self._twin_rows = array("q")
         self._twin_keys = array("Q")
         self._recorders: dict[str, int] = {}
@@ -90,6 +94,8 @@ class Links:
             first_row: Number of the first.
         """
         self._add_pieces(columns, first_row)
+        lengths = zip(columns["prompt_tokens"], columns["status"], strict=True)
+        self._counted += bytes(tokens is not None and status != "failed" for tokens, status in lengths)
         if any(columns["after"]) or any(columns["mark"]):
             ends = zip(
                 columns["mark"], columns["finished_us"], columns["started_us"], columns["after"], strict=True
@@ -99,15 +105,12 @@ class Links:
                     self._marks.setdefault(mark, started if finished is None else finished)
                 if after is not None:
                     self._after[row] = after
-        for row, (span, parent) in enumerate(
-            zip(columns["span"], columns["parent_span"], strict=True), start=first_row
-        ):
-            if span is not None:
-                self._spans[row] = span
-                self._parents.setdefault(span, parent)
-        for row, recorder in enumerate(columns["recorder"]):
-            if recorder is not None:
-                self._add_twin(columns, row, first_row + row, recorder)
+        if any(columns["span"]):
+            self._add_spans(columns, first_row)
+        if any(columns["recorder"]):
+            for at, recorder in enumerate(columns["recorder"]):
+                if recorder is not None:
+                    self._add_twin(columns, at, first_row + at, recorder)
 
     def leaders(self) -> NDArray[np.int64]:
         """Return int64[rows], for each row the first row of the request that it is a piece of; itself where alone."""
@@ -126,18 +129,18 @@ class Links:
                 started[row] = at
         return started
 
-    def outer_and_inner(self, rows: NDArray[np.int64], known: NDArray[np.bool_]) -> tuple[set[int], set[int]]:
-        """Tell calls around other calls from those inside.
+    def outer_and_inner(self, rows: NDArray[np.int64]) -> tuple[list[int], list[int]]:
+        """Tell calls around other calls from those inside: sums stand on both, and only one may count.
 
         Args:
             rows: int64[k], rows that are still taken for requests.
-            known: bool[rows], rows whose prompt length is known; only such a call makes another its wrapper.
 
         Returns:
-            Rows around one of known length, and rows of unknown length inside one of known length.
+            Rows around a call, and rows without a logged length inside a call that has one; the latter are no calls
+            themselves but what one is made of.
         """
         if not self._spans:
-            return set(), set()
+            return [], []
         of_span = {self._spans[row]: row for row in rows.tolist() if row in self._spans}
         outer: set[int] = set()
         inner: set[int] = set()
@@ -146,11 +149,11 @@ class Links:
                 holder = of_span.get(above)
                 if holder is None:
                     continue
-                if known[row]:
-                    outer.add(holder)
-                elif known[holder]:
+                if self._counted[holder] and not self._counted[row]:
                     inner.add(row)
-        return outer, inner
+                else:
+                    outer.add(holder)
+        return sorted(outer), sorted(inner)
 
     def twins(self, started_us: NDArray[np.int64], alive: NDArray[np.bool_]) -> list[int]:
         """Return rows that tell again of a call which another recorder told of, the later of both.
@@ -183,7 +186,8 @@ class Links:
         if skip.mark is not None and skip.at_us is not None:
             self._marks.setdefault(skip.mark, skip.at_us)
         if skip.fact is not None:
-            self.facts.append(Fact(record, skip.at_us, skip.yearless, skip.fact))
+            local = skip.yearless or skip.local_clock
+            self.facts.append(Fact(record, skip.at_us, skip.yearless, skip.fact, local))
         if skip.span is not None:
             self._parents.setdefault(skip.span, skip.parent_span)
 
@@ -198,17 +202,32 @@ class Links:
                     row[_AT["request_id"]] = f"{value}/{row[_AT['request_id']]}"
             elif row[_AT[name]] is None:
                 row[_AT[name]] = value
+        told_before = row[_AT["join"]] is not None and row[_AT["join"]] == self._last_join
+        if "started_us" in self._carried and row[_AT["rough_start"]] and not told_before:
+            # Where nothing is said in between, the next call begins where this one ends.
+            self._carried["started_us"] = batch.rows[number][_AT["started_us"]]
+            self._last_join = row[_AT["join"]]
         batch.rows[number] = tuple(row)
         if _ANCHOR in self._carried:
             own = id_hash(self._format, *(_text(row[_AT[name]]) for name in ("provider", "request_id")))
             batch.id_hashes[16 * number : 16 * number + 16] = own
 
     def _add_pieces(self, columns: Mapping[str, Any], first_row: int) -> None:
+        if "piece" not in columns["part"]:
+            self._leader.extend(range(first_row, first_row + len(columns["part"])))
+            return
         for row, (key, part) in enumerate(
             zip(columns["join"], columns["part"], strict=True), start=first_row
         ):
             is_piece = part == "piece" and key is not None
             self._leader.append(self._leaders.setdefault(key, row) if is_piece else row)
+
+    def _add_spans(self, columns: Mapping[str, Any], first_row: int) -> None:
+        names = zip(columns["span"], columns["parent_span"], strict=True)
+        for row, (span, parent) in enumerate(names, start=first_row):
+            if span is not None:
+                self._spans[row] = span
+                self._parents.setdefault(span, parent)
 
     def _ancestors(self, span: str) -> Iterator[str]:
         walked = {span}

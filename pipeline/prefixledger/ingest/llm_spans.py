@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from prefixledger.ingest.envelope import user_key
 from prefixledger.ingest.fields import checked_number, extras
-from prefixledger.ingest.time_units import stamp_us
-from prefixledger.ingest.nested import decoded
+from prefixledger.ingest.nested import decoded, short_text
 from prefixledger.ingest.providers import provider_name
 from prefixledger.ingest.records import BadRecordError, Reject, Row, Skip
+from prefixledger.ingest.span_prompts import set_prompt
 from prefixledger.ingest.spans import groups_of, span_of
+from prefixledger.ingest.time_units import stamp_us
 from prefixledger.ingest.times import check_order, span_us
 from prefixledger.ingest.usage import apply_usage
 
@@ -74,13 +75,14 @@ def outcome_of(span: Span) -> Outcome:
     if not is_call(span):
         return Skip("non-LLM span", span=span.key, parent_span=span.parent)
     sent, answered = (_body(span, name) for name in ("input", "output"))
-    row = Row(started_us=0, prompt_tokens=None, prompt_complete=True)
+    row = Row(started_us=0, prompt_tokens=None)
     _set_usage(row, span, answered)
     if row.prompt_tokens is None and not span.failed and not _may_have_tokens(sent, answered):
         return Skip("call without tokens: audio or images", span=span.key, parent_span=span.parent)
     _set_names(row, span, answered)
     _set_status(row, span)
     _set_times(row, span, answered)
+    set_prompt(row, span, sent)
     return row
 
 
@@ -139,7 +141,9 @@ def _set_names(row: Row, span: Span, answered: Mapping[str, Any]) -> None:
     row.request_id = row.request_id or span.texts("gen_ai.request.id") or span.key
     scope = (span.scope or "").lower()
     engine = next((name for name in ("vllm", "sglang") if name in scope), "vllm" if is_engine else None)
-    row.provider = provider_name(span.texts("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system") or engine)
+    row.provider = provider_name(
+        span.texts("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system") or engine
+    )
     row.model = span.texts(
         "gen_ai.response.model", "llm.response.model_name", "llm.model_name", f"{_LANGFUSE}model.name",
         "gen_ai.request.model", "llm.request.model_name",
@@ -148,10 +152,9 @@ def _set_names(row: Row, span: Span, answered: Mapping[str, Any]) -> None:
     row.tenant = span.texts("tenant.id", "tenant") or (None if user is None else user_key(user))
     row.session_id = span.texts("session.id", "gen_ai.conversation.id", "langfuse.session.id")
     row.service_tier = span.texts("gen_ai.openai.response.service_tier", "gen_ai.response.service_tier")
-    told = {name: value for name, value in span.resource.items() if isinstance(value, str) and 0 < len(value) <= 200}  # noqa: PLR2004
-    row.release = span.texts("langfuse.release") or told.get("service.version")
-    row.client = told.get("service.name")
-    row.replica = _host(told) if is_engine else _server(span)
+    row.release = span.texts("langfuse.release") or short_text(span.resource, "service.version")
+    row.client = short_text(span.resource, "service.name")
+    row.replica = _host(span.resource) if is_engine else _server(span)
     row.span, row.parent_span, row.recorder = span.key, span.parent, span.scope
     labels = {name: value for name, value in span.attributes.items() if not _CONTENT.match(name)}
     row.extras = extras(labels, _USED)
@@ -162,9 +165,8 @@ def _is_engine(span: Span) -> bool:
     return any(name.startswith("gen_ai.latency.") or name == "gen_ai.request.id" for name in span.attributes)
 
 
-def _host(resource: Mapping[str, str]) -> str | None:
-    names = ("k8s.pod.name", "host.name", "service.instance.id")
-    return next((resource[name] for name in names if name in resource), None)
+def _host(resource: Mapping[str, Any]) -> str | None:
+    return short_text(resource, "k8s.pod.name", "host.name", "service.instance.id")
 
 
 def _server(span: Span) -> str | None:
@@ -190,7 +192,7 @@ def _set_times(row: Row, span: Span, answered: Mapping[str, Any]) -> None:
         row.started_us = row.finished_us = span.end_us
         row.rough_start = True
     else:
-        row.untimed = True
+        raise BadRecordError("missing field: startTimeUnixNano")
     check_order(row.started_us, row.finished_us, "the end of the span")
     for names, field in (
         (("gen_ai.latency.time_in_queue",), "admitted_us"),
@@ -200,5 +202,7 @@ def _set_times(row: Row, span: Span, answered: Mapping[str, Any]) -> None:
         if took is not None:
             setattr(row, field, row.started_us + span_us(checked_number(took, names[0]), "s", names[0]))
     if row.first_token_us is None:
-        first = next((at for name, _, at in span.events if name.startswith("First Token") and at is not None), None)
+        first = next(
+            (at for name, _, at in span.events if name.startswith("First Token") and at is not None), None
+        )
         row.first_token_us = first if first is not None and first >= row.started_us else None

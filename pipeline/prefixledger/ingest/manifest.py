@@ -110,8 +110,9 @@ def locked(workspace: Workspace) -> Iterator[Path]:
 def remove_orphans(workspace: Workspace, manifest: Manifest) -> None:
     """Delete what an interrupted call left of inputs that never got into the book."""
     on_disk = {path.stem for path in workspace.requests.glob("date=*/*.parquet")}
-    on_disk |= {
-        path.stem for folder in (workspace.paths, workspace.rejects, workspace.parts, workspace.texts) for path in folder.glob("*.parquet")
-    }
+    folders = (
+        workspace.paths, workspace.rejects, workspace.parts, workspace.texts, workspace.kv_events, workspace.series,
+    )  # fmt: skip
+    on_disk |= {path.stem for folder in folders for path in folder.glob("*.parquet")}
     for source in sorted(on_disk - manifest.sources.keys()):
         remove_source(workspace, source)

@@ -77,6 +77,9 @@ def _one(
         said = np.array([state != "absent" for state in column.to_pylist()], np.bool_)
     else:
         said = np.asarray(column.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+    if name == "request_id":  # the id by which the request is known from its first piece on
+        first = np.minimum.reduceat(np.where(said, np.arange(said.size), said.size), begins)
+        return column.take(pa.array(np.where(first < said.size, first, begins)))
     chosen = _last(said, begins)
     return column.take(pa.array(np.where(chosen >= 0, chosen, last)))
 

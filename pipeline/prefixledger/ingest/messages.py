@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from prefixledger.ingest.account import TooManyRejectsError
+from prefixledger.ingest.account import NoRequestError, TooManyRejectsError
 from prefixledger.ingest.options import reject_limit
+from prefixledger.ingest.record_order import OUT_OF_ORDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,7 +33,9 @@ def summed_up(said: Sequence[tuple[InputAccount, str]]) -> Iterator[str]:
     """Say what inputs were and what became of their records; many alike in one sentence."""
     groups: dict[tuple[str, tuple[str, ...]], list[InputAccount]] = {}
     for account, what in said:
-        groups.setdefault((what, account.notes), []).append(account)
+        # How far records are out of order is a number of its own for each input.
+        same = tuple(note for note in account.notes if OUT_OF_ORDER not in note)
+        groups.setdefault((what, same), []).append(account)
     for (what, notes), accounts in groups.items():
         name = accounts[0].path
         if len(accounts) > 1:
@@ -45,6 +48,11 @@ def summed_up(said: Sequence[tuple[InputAccount, str]]) -> Iterator[str]:
         yield f"{name}: {what}"
         yield f"{name}: {records:,} records, " + ", ".join(f"{count:,} {fate}" for fate, count in fates)
         yield from (f"{name}: {note}" for note in notes)
+        moved = [note for account in accounts for note in account.notes if OUT_OF_ORDER in note]
+        if len(accounts) == 1:
+            yield from (f"{name}: {note}" for note in moved)
+        elif moved:
+            yield f"{name}: {len(moved):,} of them hold records {OUT_OF_ORDER}, read in order of time; see the manifest"
 
 
 def check_rejects(summary: IngestSummary, options: IngestOptions) -> None:
@@ -52,6 +60,7 @@ def check_rejects(summary: IngestSummary, options: IngestOptions) -> None:
 
     Raises:
         TooManyRejectsError: It did.
+        NoRequestError: No record was bad, and none is a request.
     """
     limit = reject_limit(options.max_rejects, summary.records)
     kept = sum(account.kept for account in summary.inputs)
@@ -60,13 +69,28 @@ def check_rejects(summary: IngestSummary, options: IngestOptions) -> None:
     elif kept == 0 and summary.rejected and not any(account.duplicates for account in summary.inputs):
         message = f"no record could be used: {summary.rejected:,} of {summary.records:,} were rejected"
     else:
+        _check_requests(summary, kept)
         return
+    raise TooManyRejectsError(
+        message, summary=summary, hint=f"{_reasons(summary)}; see rejects/ in the workspace, or --max-rejects"
+    )
+
+
+def _check_requests(summary: IngestSummary, kept: int) -> None:
+    if kept or not summary.records or any(account.duplicates for account in summary.inputs):
+        return
+    if any(account.facts or account.beside for account in summary.inputs):
+        return  # what engines say of themselves stands beside the requests of another call
+    told = {note: None for account in summary.inputs for note in account.notes}
+    hint = "; ".join(told) or "give the log of the requests themselves"
+    message = f"none of {summary.records:,} records is a request: {_reasons(summary)}"
+    raise NoRequestError(message, summary=summary, hint=hint)
+
+
+def _reasons(summary: IngestSummary) -> str:
     counts: dict[str, int] = {}
     for account in summary.inputs:
         for reason, count in account.reasons.items():
             counts[reason] = counts.get(reason, 0) + count
     worst = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_MAX_NAMED]
-    reasons = ", ".join(f"{reason} ({count:,})" for reason, count in worst)
-    raise TooManyRejectsError(
-        message, summary=summary, hint=f"{reasons}; see rejects/ in the workspace, or --max-rejects"
-    )
+    return ", ".join(f"{reason} ({count:,})" for reason, count in worst)

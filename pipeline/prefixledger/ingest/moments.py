@@ -9,7 +9,12 @@ from prefixledger.ingest.fields import checked_number, shown, wrong_type
 from prefixledger.ingest.records import BadRecordError
 from prefixledger.ingest.times import iso_us
 
-_NUMBER_UNITS: Final = ((1e9, 4e9, 1_000_000, 1), (1e12, 4e12, 1_000, 1), (1e15, 4e15, 1, 1), (1e18, 4e18, 1, 1_000))
+_NUMBER_UNITS: Final = (
+    (1e9, 4e9, 1_000_000, 1),
+    (1e12, 4e12, 1_000, 1),
+    (1e15, 4e15, 1, 1),
+    (1e18, 4e18, 1, 1_000),
+)
 """From, to, factor and divisor: no two units of a date in our time share a magnitude (facts/formats.md, part 0.3)."""
 _TICKS_FROM, _TICKS_TO = 6.2e17, 6.6e17
 _TICKS_IN_US: Final = 10
@@ -48,7 +53,11 @@ def _number_us(value: float, name: str) -> int:
         return int(value) // _TICKS_IN_US - _UNIX_IN_TICKS_US
     for low, high, factor, divisor in _NUMBER_UNITS:
         if low <= value < high:
-            return int(value) // divisor if type(value) is int and divisor > 1 else round(value * factor / divisor)
+            return (
+                int(value) // divisor
+                if type(value) is int and divisor > 1
+                else round(value * factor / divisor)
+            )
     raise BadRecordError(f"time out of range: {name} is {shown(value)}, in no unit a date of our time")
 
 

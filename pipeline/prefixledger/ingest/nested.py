@@ -29,7 +29,11 @@ def decoded(value: Any) -> Any:
             return orjson.loads(value)
         except orjson.JSONDecodeError:
             return value
-    if isinstance(value, list) and value and all(isinstance(item, tuple) and len(item) == _PAIR for item in value):
+    if (
+        isinstance(value, list)
+        and value
+        and all(isinstance(item, tuple) and len(item) == _PAIR for item in value)
+    ):
         return dict(value)
     return value
 

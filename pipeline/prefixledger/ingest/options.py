@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from prefixledger.errors import UsageError
 from prefixledger.ingest.chunks import CHUNK_BYTES
+from prefixledger.ingest.overrides import compile_names
 from prefixledger.ingest.zones import check_zone
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class IngestOptions:
         after: Input, by label or path, at whose last request the relative clocks begin.
         tokenizer: ``tokenizer.json`` or name that turns text into tokens; see ``text.tokenizers.load_tokenizer``.
         template: Chat template, in Jinja, that turns messages into text.
+        models: Table of aliases of models; see ``overrides.load_aliases``.
+        from_name: Pattern that finds fields in the names of inputs; see ``overrides.compile_names``.
         keep_text: Whether the texts of prompts are kept in the workspace.
         jobs: Processes that parse; no output depends on it.
         max_rejects: ``N`` records or ``N%`` of them; more raise after everything was written.
@@ -55,6 +58,8 @@ class IngestOptions:
     zone: str | None = None
     tokenizer: str | None = None
     template: Path | None = None
+    models: Path | None = None
+    from_name: str | None = None
     keep_text: bool = False
     jobs: int = 1
     max_rejects: str | int = "1%"
@@ -80,6 +85,8 @@ class IngestOptions:
             raise UsageError(f"--year must lie between {FIRST_YEAR} and {LAST_YEAR}, not {self.year}")
         if self.zone is not None:
             check_zone(self.zone)
+        if self.from_name is not None:
+            compile_names(self.from_name)
         reject_limit(self.max_rejects, 0)
 
 

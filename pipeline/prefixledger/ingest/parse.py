@@ -15,6 +15,7 @@ from prefixledger.ingest.faults import TRUNCATED, why_broken
 from prefixledger.ingest.formats import reader_named
 from prefixledger.ingest.records import BadRecordError, Reject, Row, Skip
 from prefixledger.ingest.redact import redact
+from prefixledger.ingest.streams import captured_answers, is_capture
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -155,7 +156,9 @@ class _Parser:
                 record = len(self.batch.fates)
                 self.batch.add_row(outcome, record, self.context)
             except BadRecordError as bad:
-                self.reject(line, offset, raw, str(bad), digest)  # a part of a document shows itself by its numbers
+                self.reject(
+                    line, offset, raw, str(bad), digest
+                )  # a part of a document shows itself by its numbers
             else:
                 self.record(ROW, line, offset, digest)
         elif isinstance(outcome, Reject):
@@ -163,7 +166,7 @@ class _Parser:
             self.reject(line, offset, part, outcome.reason, digest)
         else:
             self.record(SKIP, line, offset, digest)
-            self.batch.add_skip(outcome)
+            self.batch.add_skip(outcome, self.context)
 
     def reject(self, line: int, offset: int, raw: bytes, reason: str, digest: int = 0) -> None:
         self.record(REJECT, line, offset, digest)
@@ -180,9 +183,14 @@ class _Parser:
 def json_values(data: bytes) -> Iterator[Any]:
     """Yield the JSON values of a text one after the other; the elements of a list that is the whole text.
 
+    A bare capture of event streams is read as the answers that they make.
+
     Raises:
         orjson.JSONDecodeError: Something in it is no JSON; the values before it were yielded.
     """
+    if is_capture(data):
+        yield from captured_answers(data)
+        return
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError:

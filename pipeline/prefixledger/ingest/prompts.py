@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import orjson
@@ -18,7 +20,7 @@ _ITEM_IDS: Final = frozenset({"id", "status"})
 """Of items of an OpenAI responses input: ids and states of the items, not of the calls."""
 _TEXT_KINDS: Final = frozenset({"text", "input_text", "output_text"})
 _SYSTEM_ROLES: Final = frozenset({"system", "developer"})
-_EMPTY: Final = (None, "", [], {})
+_EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
 
 
 def text_parts(body: Mapping[str, Any]) -> tuple[TextPart, ...]:
@@ -28,9 +30,28 @@ def text_parts(body: Mapping[str, Any]) -> tuple[TextPart, ...]:
         body: The body, keys in the order in which they were sent.
 
     Returns:
-        Parts; none where it holds no text.
+        Parts from the beginning of the prompt; of one whose history the service keeps only those before it, of one that
+        begins with a cached content none.
     """
-    return tuple(_parts(body))
+    if body.get("cachedContent") or body.get("cached_content"):
+        return ()
+    parts = _automatic(body, tuple(_parts(body)))
+    if is_continued(body):
+        return tuple(takewhile(lambda part: part.kind != "message", parts))
+    return parts
+
+
+def _automatic(body: Mapping[str, Any], parts: tuple[TextPart, ...]) -> tuple[TextPart, ...]:
+    """Put the mark of a body that is to be cached as a whole behind its last part, as the service does."""
+    mark = _mark(body)
+    if mark is None or not parts or parts[-1].breakpoint is not None:
+        return parts
+    return (*parts[:-1], replace(parts[-1], breakpoint=mark))
+
+
+def is_continued(body: Mapping[str, Any]) -> bool:
+    """Return whether the service puts a history before the messages of a body, which the log does not have."""
+    return any(body.get(name) for name in ("previous_response_id", "conversation"))
 
 
 def cache_ttls(parts: Iterable[TextPart]) -> frozenset[str]:
@@ -43,7 +64,14 @@ def _parts(body: Mapping[str, Any]) -> Iterator[TextPart]:
     tools = _tools_of(body)
     if tools not in _EMPTY:
         yield _tools(tools)
-    system = next((body[n] for n in ("system", "instructions", "systemInstruction", "system_instruction") if body.get(n)), None)
+    system = next(
+        (
+            body[n]
+            for n in ("system", "instructions", "systemInstruction", "system_instruction")
+            if body.get(n)
+        ),
+        None,
+    )
     if system is not None:
         yield from _system(system)
     prompt = body.get("prompt")
@@ -135,12 +163,14 @@ def _plain_content(blocks: list[Any]) -> Any:
             return only
         if isinstance(only, dict) and isinstance(only.get("text"), str):
             others = {k: v for k, v in only.items() if k != "text" and v not in _EMPTY}
-            if not others or (others.keys() == {"type"} and only["type"] in _TEXT_KINDS):
+            if not others or (others.keys() == {"type"} and str(only["type"]) in _TEXT_KINDS):
                 return only["text"]
     return plain
 
 
-def _json_part(kind: Literal["system", "message"], role: str | None, value: Any, mark: str | None) -> TextPart:
+def _json_part(
+    kind: Literal["system", "message"], role: str | None, value: Any, mark: str | None
+) -> TextPart:
     text = orjson.dumps(value)
     canonical = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     return TextPart(kind, role, text, None if canonical == text else canonical, mark)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from prefixledger.ingest.overrides import Overrides
 from prefixledger.ingest.text.plan import TextPlan
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class FormatInfo:
         chained: True where rows name the request before them, so that chains are sessions.
         repeats: Which of several rows with one request id counts: the ``first``, or the ``fullest``, the one with the
             most output, where an answer is logged again while it grows.
+        companions: True where its files complete each other: each is told of all of them in the same call.
         sample: Its fixture in ``sample_traces/formats``.
         also: Shapes other than ``shape`` in which it comes; ``csv`` and ``table`` go by the names of their columns.
         time_field: Field whose numbers tell the unit of its times, by the median of the first records.
@@ -50,7 +52,7 @@ class FormatInfo:
     name: str
     title: str
     shape: Shape
-    keys: Literal["block ids", "token ids", "as mapped", "none"]
+    keys: Literal["block ids", "token ids", "text", "as mapped", "none"]
     clock: Clock
     id_scope: IdScope
     answers: tuple[str, ...]
@@ -62,6 +64,7 @@ class FormatInfo:
     sizes_in_records: bool = False
     chained: bool = False
     repeats: Literal["first", "fullest"] = "first"
+    companions: bool = False
     sample: str | None = None
     also: tuple[Shape, ...] = ()
     time_field: str | None = None
@@ -123,7 +126,9 @@ class Context:
         delimiter: CSV delimiter.
         header_line: Line of the CSV header, 0 where there is none.
         plan: The map, where one is used.
+        companions: Files of the same format in the same call, where they complete each other.
         text: How text is cut.
+        overrides: What the caller knows better than the log.
         time_unit: Unit of times that are numbers, by the median of the first records; None where they are not.
     """
 
@@ -138,7 +143,9 @@ class Context:
     delimiter: str = ","
     header_line: int = 0
     plan: MapPlan | None = None
-    text: TextPlan = TextPlan()
+    companions: tuple[str, ...] = ()
+    text: TextPlan = field(default_factory=TextPlan)
+    overrides: Overrides = field(default_factory=Overrides)
     time_unit: str | None = None
 
 

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from prefixledger.ingest.kv_parse import KVRow
+    from prefixledger.ingest.readers.prometheus import SeriesRow
+
 UsageState = Literal["absent", "null", "present"]
 Status = Literal["ok", "failed", "cut"]
 Part = Literal["whole", "request", "answer", "piece"]
@@ -46,6 +49,9 @@ class Skip:
         span: Its own id in a tree of calls.
         parent_span: The id above it.
         yearless: True where ``at_us`` lies in ``years.NOMINAL_YEAR``, because the log writes no year.
+        local_clock: True where ``at_us`` is local time, without a zone; what has no year always is.
+        kv: Blocks that it says were stored or removed.
+        series: Samples of a counter that it holds.
     """
 
     reason: str
@@ -56,6 +62,9 @@ class Skip:
     span: str | None = None
     parent_span: str | None = None
     yearless: bool = False
+    local_clock: bool = False
+    kv: tuple[KVRow, ...] = ()
+    series: tuple[SeriesRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +110,7 @@ class Convention(NamedTuple):
         rule: ``inclusive`` where the dialect's prompt count has cached tokens in it, else ``exclusive``.
         flags: Evidence, see ``usage``.
         prompt: The prompt count as logged.
+        read: Tokens read from cache.
         parts: Tokens read and written: what is added to the prompt count if it leaves them out.
     """
 
@@ -108,6 +118,7 @@ class Convention(NamedTuple):
     rule: Literal["inclusive", "exclusive"]
     flags: int
     prompt: int
+    read: int
     parts: int
 
 

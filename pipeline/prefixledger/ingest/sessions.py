@@ -8,6 +8,23 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+def chains(links: Sequence[tuple[str | None, str | None]]) -> list[str | None]:
+    """Return the root of each row's chain, None for rows that stand alone.
+
+    Args:
+        links: Own id and parent's id of each row.
+
+    Example:
+        >>> chains([("1", None), ("2", "1"), ("9", None), ("9", None)])
+        ['1', '1', None, None]
+    """
+    roots = chain_roots(links)
+    members: dict[str | None, set[str | None]] = {}
+    for (own, _), root in zip(links, roots, strict=True):
+        members.setdefault(root, set()).add(own)
+    return [root if len(members[root]) > 1 else None for root in roots]
+
+
 def chain_roots(links: Sequence[tuple[str | None, str | None]]) -> list[str | None]:
     """Return, for each row, the id at the root of its chain.
 

@@ -12,6 +12,7 @@ from prefixledger.ingest.batch import REJECT, ROW, SKIP
 from prefixledger.ingest.calendar import date_rows
 from prefixledger.ingest.conventions import convention_notes
 from prefixledger.ingest.duplicates import count_identical, first_of_each, id_pairs
+from prefixledger.ingest.skew import skew_note
 from prefixledger.ingest.two_parents import check_parents
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Settled:
         shift_us: int64[rows], what brings every time of a row there.
         dated: Zone, years and facts.
         id_hashes: (hi, lo)[k], ids to remember.
+        id_started_us: int64[k], starts of those requests, as ``started_us``.
         prompt_add: int64[rows], what the prompt count of each row lacks: cached tokens that are not part of it.
         notes: Sentences for the report.
     """
@@ -56,6 +58,7 @@ class Settled:
     identical_lines: int
     dated: Dated
     id_hashes: NDArray[np.void]
+    id_started_us: NDArray[np.int64]
     prompt_add: NDArray[np.int64]
     notes: list[str]
 
@@ -116,8 +119,11 @@ class Settling:
     def drop_calls_told_twice(self) -> None:
         """Leave out calls around other calls, and what a second integration told of the same call."""
         links = self.collected.links
-        outer, inner = links.outer_and_inner(np.flatnonzero(self.alive), self.has_length())
-        for rows, reason in ((outer, "wrapper of a call that was logged too"), (inner, "step inside a logged call")):
+        outer, inner = links.outer_and_inner(np.flatnonzero(self.alive))
+        for rows, reason in (
+            (outer, "wrapper of a call that was logged too"),
+            (inner, "step inside a logged call"),
+        ):
             for row in rows:
                 self.alive[row] = False
                 self.fate[self.record[row]] = SKIPPED
@@ -156,22 +162,30 @@ class Settling:
             f"{int(known.sum()):,} records repeat lines that were read before, 1,000 or more in a row"
         )
 
-    def drop_known_ids(self, seen: Seen, *, local: bool, fullest: bool) -> NDArray[np.void]:
+    def drop_known_ids(
+        self, seen: Seen, *, local: bool, fullest: bool, dated: bool = True
+    ) -> tuple[NDArray[np.void], NDArray[np.int64]]:
         """Mark requests whose id was read before; of several in this input the earliest or the fullest stays.
 
         Returns:
-            (hi, lo)[k], ids to remember; none where ids are local to the file.
+            (hi, lo)[k], ids to remember, none where ids are local to the file; and int64[k], their starts.
         """
         rows = np.flatnonzero(self.alive & self.has_id)
         ids = id_pairs(self.collected.rows.id_hash)[rows]
         if fullest:
             output = np.array(self.collected.rows.output_tokens, np.int64)
-            duplicate = ~first_of_each(ids, self.started_us[rows], np.maximum(output, output[self.answer])[rows])
+            duplicate = ~first_of_each(
+                ids, self.started_us[rows], np.maximum(output, output[self.answer])[rows]
+            )
             self.started_us[rows] = earliest_of_each(ids, self.started_us[rows])
         else:
             duplicate = ~first_of_each(ids, self.started_us[rows])
         if not local:
-            duplicate |= seen.known_ids(ids)
+            known, there_us = seen.known_calls(ids)
+            once = known & ~duplicate
+            note = skew_note(self.started_us[rows][once], there_us[once]) if dated else None
+            self.notes += [] if note is None else [note]
+            duplicate |= known
         for row in rows[duplicate].tolist():
             self.alive[row] = False
             self.fate[self.record[row]] = DUPLICATE
@@ -179,7 +193,8 @@ class Settling:
                 self.fate[self.record[self.partner[row]]] = DUPLICATE
         pieces = np.flatnonzero(np.isin(self.leader, rows[duplicate]))
         self.fate[self.record[pieces]] = DUPLICATE
-        return ids[~duplicate] if not local else ids[:0]
+        kept = np.flatnonzero(~duplicate) if not local else np.zeros(0, np.int64)
+        return ids[kept], self.started_us[rows][kept]
 
     def drop_attempts(self) -> None:
         """Mark attempts that brought no answer, where another attempt at the same request did."""
@@ -187,7 +202,9 @@ class Settling:
         self.alive[again] = False
         self.fate[self.record[again]] = DUPLICATE
         if again.size:
-            self.notes.append(f"{again.size:,} attempts without an answer were tried again: the answered one counts")
+            self.notes.append(
+                f"{again.size:,} attempts without an answer were tried again: the answered one counts"
+            )
 
     def settle_prompts(self) -> None:
         """Reject rows whose usage no meaning of the prompt count makes possible; all others get the decided one."""
@@ -196,7 +213,9 @@ class Settling:
             owner = int(self.partner[row]) if half else int(self.leader[row])
             if self.alive[owner]:
                 self.reject(owner, reason, "usage that breaks 0 <= cached <= prompt")
-        self.notes += convention_notes(self._verdicts, self.collected.conventions.assumed_ttl)
+        self.notes += convention_notes(
+            self._verdicts, self.collected.conventions.assumed_ttl, self.collected.conventions.shrunk
+        )
 
     def check_parents(self) -> bool:
         """Reject rows in which an id follows another than elsewhere; return True where ids name content instead."""
@@ -218,7 +237,9 @@ class Settling:
         record = int(self.record[row])
         return record + 1 if self.by_record else self.collected.records.line[record]
 
-    def result(self, content_ids: bool, id_hashes: NDArray[np.void]) -> Settled:
+    def result(
+        self, content_ids: bool, id_hashes: NDArray[np.void], id_started_us: NDArray[np.int64]
+    ) -> Settled:
         """Return what is to be written."""
         without_id = self.alive & ~self.has_id
         digest = np.array(self.collected.records.digest, np.uint64)[self.record[without_id]]
@@ -233,13 +254,16 @@ class Settling:
             identical_lines=count_identical(digest[digest != 0]),
             dated=self.dated,
             id_hashes=id_hashes,
+            id_started_us=id_started_us,
             prompt_add=self.prompt_add,
             notes=self.notes,
         )
 
     def _starts(self) -> NDArray[np.int64]:
         """Return the better start of both parts, the earliest of all pieces."""
-        started = self.collected.links.begins(np.array(self.collected.rows.started_us, np.int64)) + self.shift_us
+        started = (
+            self.collected.links.begins(np.array(self.collected.rows.started_us, np.int64)) + self.shift_us
+        )
         place, note = place_untimed(started, self.collected)
         self.shift_us += place
         started = started + place
@@ -265,7 +289,8 @@ def settle(
     settling.drop_calls_told_twice()
     settling.reject_unreadable(reading)
     settling.drop_known_lines(seen)
-    ids = settling.drop_known_ids(seen, local=local_ids, fullest=fullest)
+    dated = reading.clock == "absolute"
+    ids, id_starts = settling.drop_known_ids(seen, local=local_ids, fullest=fullest, dated=dated)
     settling.drop_attempts()
     settling.settle_prompts()
-    return settling.result(settling.check_parents(), ids)
+    return settling.result(settling.check_parents(), ids, id_starts)

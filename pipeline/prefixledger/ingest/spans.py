@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from prefixledger.ingest.fields import MAX_TEXT, wrong_type
-from prefixledger.ingest.time_units import stamp_us
-from prefixledger.ingest.nested import decoded
+from prefixledger.ingest.fields import wrong_type
+from prefixledger.ingest.nested import decoded, short_text
 from prefixledger.ingest.records import BadRecordError
+from prefixledger.ingest.time_units import stamp_us
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -48,13 +48,7 @@ class Span:
 
     def texts(self, *names: str) -> str | None:
         """Return the first of some attributes that holds a short text or a whole number."""
-        for name in names:
-            value = self.attributes.get(name)
-            if isinstance(value, str) and 0 < len(value) <= MAX_TEXT:
-                return value
-            if type(value) is int:
-                return str(value)
-        return None
+        return short_text(self.attributes, *names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +101,13 @@ def is_span(value: Any) -> bool:
     return isinstance(value.get("tags"), (dict, list)) or any(name.startswith(_ATTRIBUTES) for name in value)
 
 
+def is_export(value: Any) -> bool:
+    """Return whether a JSON value is an export with spans, logs or metrics inside."""
+    return isinstance(value, dict) and any(
+        f"resource{kind}" in value for kind in ("Spans", "Logs", "Metrics")
+    )
+
+
 def span_of(value: Any, group: Group) -> Span:
     """Read one span.
 
@@ -120,7 +121,13 @@ def span_of(value: Any, group: Group) -> Span:
     start = _time(value, "startTimeUnixNano", "start_time", "startTime", "timestamp")
     end = _time(value, "endTimeUnixNano", "end_time", "endTime")
     took = value.get("duration")
-    if end is None and start is not None and isinstance(took, (int, float)) and not isinstance(took, bool) and took >= 0:
+    if (
+        end is None
+        and start is not None
+        and isinstance(took, (int, float))
+        and not isinstance(took, bool)
+        and took >= 0
+    ):
         end = start + round(took)  # Jaeger and Zipkin: microseconds
     trace = _name(context, "traceId", "trace_id", "traceID", "context.trace_id") or ""
     parent = _name(value, "parentSpanId", "parent_id", "parentId", "parent_span_id") or _reference(value)
@@ -178,7 +185,10 @@ def _plain(value: Any) -> Any:
     if "arrayValue" in value:
         return [_plain(item) for item in (value["arrayValue"] or {}).get("values", [])]
     if "kvlistValue" in value:
-        return {item.get("key"): _plain(item.get("value")) for item in (value["kvlistValue"] or {}).get("values", [])}
+        return {
+            item.get("key"): _plain(item.get("value"))
+            for item in (value["kvlistValue"] or {}).get("values", [])
+        }
     return value
 
 
@@ -249,4 +259,3 @@ def _events(span: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], i
             except BadRecordError:
                 at_us = None
             yield str(event.get("name", "")), _attributes(event), at_us
-

@@ -17,6 +17,7 @@ from prefixledger.ingest.manifest import HEAD_BYTES, Manifest, locked, remove_or
 from prefixledger.ingest.messages import check_rejects, detected_as, summed_up
 from prefixledger.ingest.one_input import read_input
 from prefixledger.ingest.options import IngestOptions
+from prefixledger.ingest.overrides import Overrides, compile_names, load_aliases, named_in
 from prefixledger.ingest.sources import resolve
 from prefixledger.ingest.text.tools import load_tools
 from prefixledger.ingest.workers import Workers
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from prefixledger.config.mapping import Mapping
     from prefixledger.ingest.collect import Collected
     from prefixledger.ingest.detect import Detected
+    from prefixledger.ingest.overrides import Aliases
     from prefixledger.ingest.sources import Source
     from prefixledger.ingest.text.tools import TextTools
     from prefixledger.workspace import Workspace
@@ -57,13 +59,15 @@ def run_stage(
         UsageError: The options or the inputs leave a question open that only the user can answer.
         InputError: An input that was named cannot be read, or is empty, or nothing at all could be used.
         TooManyRejectsError: More records were rejected than allowed; everything was written.
+        NoRequestError: No record was bad, and none is a request.
         InternalError: An account does not close.
     """
     chosen = options or IngestOptions()
     mapping = _load_map(chosen)
     tools = load_tools(chosen)
+    aliases = () if chosen.models is None else load_aliases(chosen.models)
     with locked(workspace) as aside, Workers(chosen.jobs) as workers:
-        call = _Call(workspace, chosen, mapping, tools, aside, workers, progress)
+        call = _Call(workspace, chosen, mapping, tools, aliases, aside, workers, progress)
         call.find(resolve(sources, outside=workspace.root))
         call.read()
     call.messages += summed_up(call.said)
@@ -86,6 +90,7 @@ class _Call:
     options: IngestOptions
     mapping: Mapping | None
     tools: TextTools
+    aliases: Aliases
     aside: Path
     workers: Workers
     progress: Callable[[Progress], None] | None
@@ -102,7 +107,7 @@ class _Call:
         refusals: list[PrefixledgerError] = []
         for source in sources:
             try:
-                self._find_one(source)
+                self._find_one(source, alone=len(sources) == 1)
             except (InputError, UsageError) as refusal:
                 if source.named:
                     raise
@@ -113,16 +118,31 @@ class _Call:
         conversations = [entry for entry in self.found if entry.detected.reader.info.name == "weka"]
         others = [entry for entry in self.found if entry.detected.reader.info.name != "weka"]
         self.found = others + sorted(conversations, key=lambda entry: entry.source.label)
+        self._introduce()
         sizes = [entry.raw_bytes for entry in self.found]
         self.bytes_total = None if None in sizes else sum(size or 0 for size in sizes)
 
-    def _find_one(self, source: Source) -> None:
+    def _introduce(self) -> None:
+        """Tell inputs whose files complete each other of all that can be opened twice."""
+        related = [entry for entry in self.found if entry.detected.reader.info.companions]
+        for entry in related:
+            name = entry.detected.reader.info.name
+            files = tuple(
+                str(other.source.path)
+                for other in related
+                if other.detected.reader.info.name == name and other.stream is None
+            )
+            context = replace(entry.detected.context, companions=files)
+            entry.detected = replace(entry.detected, context=context)
+
+    def _find_one(self, source: Source, *, alone: bool) -> None:
         stream = Stream(source)
         keep = False
         try:
             detected = detect(stream, self.options, self.mapping)
             if detected is None:
-                if source.named:
+                # An empty file among others is what log rotation leaves behind.
+                if source.named and (alone or stream.state.fault):
                     raise InputError(stream.state.fault or "it is empty", place=source.place)
                 self.messages.append(f"{source.label}: empty")
                 return
@@ -173,7 +193,8 @@ class _Call:
 
     def _read_one(self, entry: _Found, stream: Stream, head: str, manifest: Manifest, axis: Axis) -> None:
         detected = entry.detected
-        context = replace(detected.context, text=self.tools.plan)
+        overrides = self._overrides(entry.source)
+        context = replace(detected.context, text=self.tools.plan, overrides=overrides)
         parsed = read_input(
             stream,
             replace(detected, context=context),
@@ -202,6 +223,17 @@ class _Call:
         manifest.add(account, head)
         self.accounts.append(account)
         self.said.append((account, detected_as(account, entry.detected)))
+
+    def _overrides(self, source: Source) -> Overrides:
+        """Return what the caller knows better than an input."""
+        if self.options.from_name is None:
+            return Overrides(aliases=self.aliases)
+        named = named_in(source.label, compile_names(self.options.from_name))
+        if named is None:
+            self.messages.append(
+                f"{source.label}: its name does not fit --from-name, so nothing is taken from it"
+            )
+        return Overrides(named or (), self.aliases)
 
     def _forget(self, source: str, manifest: Manifest, axis: Axis) -> None:
         """Remove an input that is about to be written again, so that it is no duplicate of itself."""

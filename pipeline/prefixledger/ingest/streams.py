@@ -15,6 +15,7 @@ _METRICS: Final = "amazon-bedrock-invocationMetrics"
 _ENDS: Final = frozenset(
     {"message_stop", "message-end", "response.completed", "response.incomplete", "response.failed"}
 )
+_BEGINS: Final = frozenset({"message_start", "message-start", "response.created"})
 _SSE_STARTS: Final = ("data:", "event:", ":")
 
 
@@ -42,16 +43,57 @@ def sse_events(text: str) -> Iterator[Any]:
             continue
 
 
+def is_capture(data: bytes) -> bool:
+    """Return whether an input begins as a bare capture of event streams."""
+    return data.lstrip()[:6].startswith((b"data:", b"event:"))
+
+
+def captured_answers(data: bytes) -> Iterator[dict[str, Any]]:
+    """Yield the answer of each stream in a bare capture; a stream ends where it says so, or where another one begins."""
+    held: list[Any] = []
+    name: Any = None
+    for event in sse_events(data.decode("utf-8", "replace")):
+        begins, own = _beginning(event)
+        if held and (begins or (own is not None and name is not None and own != name)):
+            yield from _answers(held)
+            held, name = [], None
+        held.append(event)
+        name = own or name
+        if event == "[DONE]" or (isinstance(event, dict) and str(event.get("type")) in _ENDS):
+            yield from _answers(held)
+            held, name = [], None
+    yield from _answers(held)
+
+
+def _beginning(event: Any) -> tuple[bool, Any]:
+    """Return whether an event can only be the first of its stream, and the id that all events of its stream have."""
+    if not isinstance(event, dict):
+        return False, None
+    return str(event.get("type")) in _BEGINS, event.get("responseId") or (
+        event.get("id") if "choices" in event else None
+    )
+
+
+def _answers(events: list[Any]) -> Iterator[dict[str, Any]]:
+    answer = joined_answer(events) if any(isinstance(event, dict) for event in events) else None
+    if answer is not None:
+        yield answer
+
+
 def is_event(value: Any) -> bool:
     """Return whether an object is an event of a stream, and no answer by itself."""
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or STREAM in value:
         return False
     kind = value.get("type")
-    if isinstance(kind, str) and (kind.startswith(("response.", "content_block", "content-", "message_", "message-"))):
+    if isinstance(kind, str) and (
+        kind.startswith(("response.", "content_block", "content-", "message_", "message-"))
+    ):
         return True
     if value.get("object") in ("chat.completion.chunk", "text_completion.chunk"):
         return True
-    return kind == "ping" or any(name in value for name in ("messageStart", "contentBlockDelta", "messageStop", _METRICS))
+    return kind == "ping" or any(
+        name in value for name in ("messageStart", "contentBlockDelta", "messageStop", _METRICS)
+    )
 
 
 def joined_answer(events: Iterable[Any]) -> dict[str, Any] | None:
@@ -73,11 +115,18 @@ def joined_answer(events: Iterable[Any]) -> dict[str, Any] | None:
             state["ended"] = True
         elif isinstance(event, dict):
             known |= _take(answer, state, event)
+    if (
+        "usage" not in answer
+        and isinstance(answer.get("metrics"), dict)
+        and "inputTokenCount" in answer["metrics"]
+    ):
+        answer["usage"] = answer["metrics"]
     return {**answer, STREAM: state} if known else None
 
 
 def _take(answer: dict[str, Any], state: dict[str, bool], event: Mapping[str, Any]) -> bool:
     kind = event.get("type")
+    kind = kind if kind is None or isinstance(kind, str) else ""
     if kind == "error" or isinstance(event.get("error"), dict):
         state["error"] = True
         return True
@@ -86,8 +135,7 @@ def _take(answer: dict[str, Any], state: dict[str, bool], event: Mapping[str, An
     if isinstance(kind, str):
         _take_typed(answer, state, kind, event)
     if _METRICS in event:
-        _merge_usage(answer, event[_METRICS])
-        answer.setdefault("metrics", event[_METRICS])
+        answer["metrics"] = event[_METRICS]
     if kind is None or "choices" in event or "candidates" in event:
         _take_plain(answer, state, event)
     return isinstance(kind, str) or _METRICS in event or bool(_PLAIN_KEYS & event.keys())

@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     from prefixledger.ingest.records import Row, UsageState
 
 STRONG: Final = 1
-"""More was read and written than the prompt count has: it cannot be part of it."""
+"""More was read than the prompt count has, or read and written and no total denies it: it cannot be part of it."""
 TOTAL_INCLUSIVE: Final = 2
 """The total is prompt + output."""
 TOTAL_EXCLUSIVE: Final = 4
 """The total is prompt + read + written + output."""
 DOUBLED: Final = 8
 """What was read is just twice the longest prefix of whole blocks: two nodes each counted it."""
+OVER: Final = 32
+"""More was read and written than the prompt count has; it may still be part of it if some was first written, then read."""
 TTL_ASSUMED: Final = 16
 """Written tokens are given without their TTL."""
 _BLOCK_SIZES: Final = tuple(1 << power for power in range(12, 3, -1))
@@ -41,7 +43,7 @@ class Usage:
         write_other: Tokens written with another TTL, or one that is not known.
         output: Tokens generated.
         state: What it says of cached tokens.
-        flags: ``STRONG``, ``TOTAL_INCLUSIVE``, ``TOTAL_EXCLUSIVE``, ``DOUBLED``, ``TTL_ASSUMED``.
+        flags: ``STRONG``, ``OVER``, ``DOUBLED``, ``TOTAL_INCLUSIVE``, ``TOTAL_EXCLUSIVE``, ``TTL_ASSUMED``.
     """
 
     dialect: Dialect
@@ -73,12 +75,12 @@ class Usage:
             return
         if not self.dialect.fixed:
             row.convention = Convention(
-                self.dialect.name, self.dialect.rule, self.flags, self.prompt, self.parts
+                self.dialect.name, self.dialect.rule, self.flags, self.prompt, self.read or 0, self.parts
             )
         elif self.dialect.rule == "exclusive":
             row.prompt_tokens = self.prompt + self.parts
         elif self.parts > self.prompt:
-            raise BadRecordError(why_impossible(self.prompt, self.parts))
+            raise BadRecordError(why_impossible(self.prompt, self.read or 0, self.parts))
 
 
 def usage_dialect(usage: Mapping[str, Any]) -> Dialect | None:
@@ -148,18 +150,28 @@ def doubled_block(prompt: int, read: int) -> int | None:
     return None
 
 
-def why_impossible(prompt: int, parts: int) -> str:
-    """Return the reason to reject a row with more cached tokens than prompt, with a hint where there is a pattern."""
-    block = doubled_block(prompt, parts)
+def why_impossible(prompt: int, read: int, parts: int) -> str:
+    """Return the reason to reject a row that breaks 0 <= read + written <= prompt, with a hint where there is a pattern.
+
+    Args:
+        prompt: Prompt tokens.
+        read: Tokens read from cache.
+        parts: Tokens read and written.
+    """
+    if read <= prompt:
+        return f"impossible usage: {read} read + {parts - read} written of {prompt} prompt tokens"
+    block = doubled_block(prompt, read)
     hint = "" if block is None else f", twice the whole {block}-token blocks: two nodes may both have counted"
-    return f"absurd number: {parts} cached of {prompt} prompt tokens{hint}"
+    return f"absurd number: {read} cached of {prompt} prompt tokens{hint}"
 
 
 def _evidence(prompt: int | None, read: int, parts: int, output: int, total: int | None) -> int:
     if prompt is None or not parts:
         return 0
-    flags = STRONG if parts > prompt else 0
-    if flags and doubled_block(prompt, read) is not None:
+    flags = OVER if parts > prompt else 0
+    if read > prompt or (flags and total != prompt + output):
+        flags |= STRONG
+    if read == parts and doubled_block(prompt, read) is not None:
         flags |= DOUBLED
     if total == prompt + output:
         flags |= TOTAL_INCLUSIVE
@@ -228,9 +240,7 @@ def _hit_and_miss(usage: Mapping[str, Any], prompt: int | None) -> int | None:
     return hit + miss
 
 
-def _written(
-    usage: Mapping[str, Any], spelling: Dialect
-) -> tuple[int | None, int | None, int | None, bool]:
+def _written(usage: Mapping[str, Any], spelling: Dialect) -> tuple[int | None, int | None, int | None, bool]:
     """Return written tokens by TTL: 5 minutes, 1 hour, any other; and whether the TTL had to be assumed.
 
     Raises:

@@ -58,7 +58,9 @@ def write_rejects(
     stays = settled.fate[table["record"].to_numpy() - 1] == REJECTED
     table = table.filter(pa.array(stays)).sort_by("record")
     if table.num_rows != int((settled.fate == REJECTED).sum()):
-        raise InternalError(f"{table.num_rows} rejects for {int((settled.fate == REJECTED).sum())} rejected records")
+        raise InternalError(
+            f"{table.num_rows} rejects for {int((settled.fate == REJECTED).sum())} rejected records"
+        )
     if table.num_rows == 0:
         return {}
     label = pa.array([naming.label] * table.num_rows, pa.string())
@@ -94,6 +96,8 @@ def remove_source(workspace: Workspace, source: str) -> None:
         (workspace.rejects, f"{source}.parquet"),
         (workspace.parts, f"{source}.parquet"),
         (workspace.texts, f"{source}.parquet"),
+        (workspace.kv_events, f"{source}.parquet"),
+        (workspace.series, f"{source}.parquet"),
     ):
         for path in folder.glob(pattern):
             path.unlink()

@@ -105,10 +105,46 @@ class PathForest:
         Raises:
             InternalError: The arrays do not fit each other.
         """
-        root, offsets = read_only(root, np.int64), read_only(offsets, np.int64)
-        rows_lo = read_only(label_lo, np.uint64)
+        root = read_only(root, np.int64)
+        check_rows(root, read_only(offsets, np.int64), np.shape(label_lo)[0])
+        return self._walk(root, offsets, label_hi, label_lo)
+
+    def extend(
+        self,
+        start: NDArray[np.int64],
+        offsets: NDArray[np.int64],
+        label_hi: NDArray[np.uint64] | None,
+        label_lo: NDArray[np.uint64],
+    ) -> NDArray[np.int64]:
+        """Add paths that go on from nodes which are there.
+
+        Args:
+            start: int64[n], node that each path goes on from, or -1 - namespace index.
+            offsets: int64[n + 1], see ``add``.
+            label_hi: uint64[m], see ``add``.
+            label_lo: uint64[m].
+
+        Returns:
+            int64[n], last node of each path; an empty one ends where it starts, -1 in a namespace.
+
+        Raises:
+            InternalError: The arrays do not fit each other, or a node does not exist.
+        """
+        start = read_only(start, np.int64)
+        if (start >= self._count).any():
+            raise InternalError("a path goes on from a node that does not exist")
+        check_rows(np.maximum(-1 - start, 0), read_only(offsets, np.int64), np.shape(label_lo)[0])
+        return self._walk(read_only(-1 - start, np.int64), offsets, label_hi, label_lo)
+
+    def _walk(
+        self,
+        root: NDArray[np.int64],
+        offsets: NDArray[np.int64],
+        label_hi: NDArray[np.uint64] | None,
+        label_lo: NDArray[np.uint64],
+    ) -> NDArray[np.int64]:
+        offsets, rows_lo = read_only(offsets, np.int64), read_only(label_lo, np.uint64)
         rows_hi = read_only([] if label_hi is None else label_hi, np.uint64)
-        check_rows(root, offsets, rows_lo.shape[0])
         if label_hi is not None and rows_hi.shape != rows_lo.shape:
             raise InternalError("label halves differ in length")
         self._reserve_roots(int(root.max(initial=-1)) + 1)

@@ -63,3 +63,26 @@ def test_the_last_record_may_lack_its_end() -> None:
     chunker = Chunker(100, quoted=False)
     list(chunker.feed(b"two"))
     assert [chunk.cut for chunk in chunker.finish(cut=True)] == ["surely"]
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 60), st.integers(1, 5), st.booleans()), max_size=12),
+    st.integers(1, 200),
+)
+def test_lines_that_a_runtime_split_are_whole_again(
+    rows: list[tuple[int, int, bool]], chunk_bytes: int
+) -> None:
+    """Kubernetes' pieces are joined wherever the chunks end; a line that was not split stays what it is."""
+    data, expected, line = b"", [], 1
+    for length, pieces, error in rows:
+        stream, text = ("stderr" if error else "stdout"), "x" * length
+        at = "2026-11-29T10:00:00.1Z"
+        step = -(-length // pieces)
+        parts = [text[start : start + step] for start in range(0, length, step)]
+        expected.append((line, f"{at} {stream} F {text}".encode()))
+        for number, part in enumerate(parts):
+            data += f"{at} {stream} {'F' if number == len(parts) - 1 else 'P'} {part}\n".encode()
+        line += len(parts)
+    chunker = Chunker(chunk_bytes, quoted=False)
+    chunks = [*chunker.feed(data), *chunker.finish(cut=False)]
+    assert [(number, raw) for chunk in chunks for number, _, raw in lines(chunk)] == expected

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ingest_support import FIXTURES, closes, ingest, mooncake, tree, write_lines
 from prefixledger.errors import UsageError
-from prefixledger.ingest.duplicates import MIN_STRETCH, Seen, first_of_each, id_pairs
+from prefixledger.ingest.duplicates import MIN_STRETCH, NO_START, Seen, first_of_each, id_pairs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -242,10 +242,12 @@ def test_ids_are_found_in_any_number_of_runs(tmp_path: Path) -> None:
     added = []
     for size in (3, 50, 1, 7, 400, 2):
         ids = id_pairs(rng.bytes(16 * size))
-        seen.add(f"{size:016x}", ids, np.zeros(0, np.uint64))
+        seen.add(f"{size:016x}", ids, np.zeros(0, np.uint64), np.arange(size) if size > 2 else None)
         added.append(ids)
     again = Seen(tmp_path, [f"{size:016x}" for size in (3, 50, 1, 7, 400, 2)])
     for known in (seen, again):
         assert all(known.known_ids(ids).all() for ids in added)
+        starts = [known.known_calls(ids)[1].tolist() for ids in added]
+        assert starts == [list(range(ids.size)) if ids.size > 2 else [NO_START] * ids.size for ids in added]
         assert not known.known_ids(id_pairs(rng.bytes(16 * 100))).any()
     shutil.rmtree(tmp_path / "ids")

@@ -115,16 +115,16 @@ def test_wide_token_ids_are_taken(tmp_path: Path) -> None:
     assert wide.labels(wide.requests[1])[0] == _label([1, 2])
 
 
-def test_words_are_tokens_where_only_text_was_logged(tmp_path: Path) -> None:
-    """Text is cut at white space; equal beginnings share blocks, and the account says that this is approximate."""
+def test_text_is_cut_by_bytes_where_only_text_was_logged(tmp_path: Path) -> None:
+    """Eight bytes stand for two tokens; equal beginnings share blocks, and the account says that this is approximate."""
     columns = 'started_at = { from = "ts", unit = "s" }\ntext = "prompt"\n'
-    rows = [{"ts": NOON_S, "prompt": "a b c d e"}, {"ts": NOON_S, "prompt": "a  b\nc x"}]
+    rows = [{"ts": NOON_S, "prompt": "a b c d e f g h i"}, {"ts": NOON_S, "prompt": "a b c d x f g h i"}]
     result = _jsonl(tmp_path, rows, columns, "block_size = 2")
     one, two = result.requests
-    assert (one["prompt_tokens"], two["prompt_tokens"]) == (5, 4)
+    assert (one["prompt_tokens"], two["prompt_tokens"]) == (4, 4)
     assert result.labels(one)[0] == result.labels(two)[0]
     assert result.labels(one)[1] != result.labels(two)[1]
-    assert any("white space" in note for note in result.account.notes)
+    assert any(note.startswith("approximate keys") for note in result.account.notes)
 
 
 def test_every_column_can_be_mapped(tmp_path: Path) -> None:
@@ -148,6 +148,7 @@ def test_every_column_can_be_mapped(tmp_path: Path) -> None:
     cached_tokens_observed = "usage.details.cached"
     cache_write_5m_tokens_observed = "w5"
     cache_write_1h_tokens_observed = "w1"
+    cache_write_other_tokens_observed = "w30m"
     weight = "w"
     status = "status"
     block_ids = "hashes"
@@ -168,6 +169,7 @@ def test_every_column_can_be_mapped(tmp_path: Path) -> None:
         "usage": {"prompt": 40, "output": 3, "details": {"cached": 32}},
         "w5": 8,
         "w1": 0,
+        "w30m": 0,
         "w": 2.5,
         "status": 200,
         "hashes": [1, 2],
@@ -191,7 +193,7 @@ def test_every_column_can_be_mapped(tmp_path: Path) -> None:
     assert [round((m - noon).total_seconds() * 1_000_000) for m in moments] == [0, 5, 7, 1_000_000]
     counts = ("prompt_tokens", "output_tokens", "cached_tokens_observed")
     assert [got[name] for name in counts] == [40, 3, 32]
-    assert (got["cache_write_5m_tokens_observed"], got["cache_write_1h_tokens_observed"]) == (8, 0)
+    assert [got[f"cache_write_{ttl}_tokens_observed"] for ttl in ("5m", "1h", "other")] == [8, 0, 0]
     assert (got["weight"], got["status"], got["usage_state"]) == (2.5, "ok", "present")
     assert result.ids(got) == [1, 2]
 
@@ -251,6 +253,20 @@ def test_values_that_cannot_be_are_rejects(tmp_path: Path, change: dict[str, Any
     result = _jsonl(tmp_path, rows, columns)
     assert [row["reason"].partition(":")[0] for row in result.rejects] == [reason]
     assert result.account.kept == 5
+
+
+def test_two_clocks_in_one_file_are_an_error(tmp_path: Path) -> None:
+    """A column that counts from the start beside one of unix microseconds: every row is refused by name (case L13)."""
+    columns = 'prompt_tokens = "n"\nstarted_at = { from = "arrival", unit = "us" }\nadmitted_at = { from = "send", unit = "us" }\n'
+    rows = [{"n": 9, "arrival": 55_000 + at, "send": 1_788_000_000_000_000 + at} for at in range(4)]
+    result = _jsonl(tmp_path, rows, columns)
+    assert result.too_many
+    assert {row["reason"] for row in result.rejects} == {
+        "mixed time units: admitted_at is a year or more away from the start"
+    }
+    columns = LENGTHS + 'admitted_at = { from = "send", unit = "s" }\n'
+    late = [{"n": 9, "ts": NOON_S + at, "send": 5 + at} for at in range(4)]
+    assert _jsonl(tmp_path / "swapped", late, columns).too_many
 
 
 def test_a_clock_before_2001_is_relative(tmp_path: Path) -> None:

@@ -62,6 +62,17 @@ def test_strangers_in_a_folder_are_left_out_and_said(tmp_path: Path) -> None:
             ingest(tmp_path / "other", path)
 
 
+def test_an_empty_file_among_others_stops_nothing(tmp_path: Path) -> None:
+    """Log rotation leaves empty files behind: named beside others they are noted; a licence beside them is refused."""
+    log = write_lines(tmp_path / "a_blksz_16.jsonl", [mooncake(1, [1])])
+    empty = write_lines(tmp_path / "b.jsonl", [])
+    result = ingest(tmp_path / "ws", log, empty)
+    assert [account.path for account in result.summary.inputs] == ["a_blksz_16.jsonl"]
+    assert "b.jsonl: empty" in result.summary.messages
+    with pytest.raises(InputError):
+        ingest(tmp_path / "other", empty, write_lines(tmp_path / "c.jsonl", []))
+
+
 def test_a_folder_without_logs_is_refused(tmp_path: Path) -> None:
     """If nothing in it can be read, the reason is the error."""
     write_lines(tmp_path / "logs" / "LICENSE", ["Copyright somebody"])

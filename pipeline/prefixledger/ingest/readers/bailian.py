@@ -8,6 +8,7 @@ from prefixledger.ingest.fields import count, extras, mapping, maybe_count, mayb
 from prefixledger.ingest.reader import FormatInfo
 from prefixledger.ingest.records import Row
 from prefixledger.ingest.times import clock_us
+from prefixledger.ingest.trace_fields import ADDED, set_added
 
 if TYPE_CHECKING:
     from prefixledger.ingest.reader import Context, Head
@@ -38,7 +39,7 @@ class BailianReader:
             "kinds of request",
         ),
         lacks=("observed hits", "replicas", "models and tenants", "latency"),
-        fields=_USED | {"type", "turn"},
+        fields=_USED | ADDED | {"type", "turn"},
         sample="bailian_blksz_16.jsonl",
     )
 
@@ -53,12 +54,14 @@ class BailianReader:
             raise wrong_type("chat_id or parent_chat_id", value=True, wanted="a number")
         required(record, "chat_id")
         parent = maybe_text(record, "parent_chat_id")
-        return Row(
+        row = Row(
             started_us=clock_us(required(record, "timestamp"), "s", "timestamp"),
             prompt_tokens=count(record, "input_length"),
             request_id=maybe_text(record, "chat_id"),
             parent=None if parent == _ROOT else parent,
             output_tokens=maybe_count(record, "output_length"),
             block_ids=record.get("hash_ids"),
-            extras=extras(record, _USED),
+            extras=extras(record, _USED | ADDED),
         )
+        set_added(row, record)
+        return row

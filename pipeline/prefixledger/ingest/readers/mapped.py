@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import orjson
+
 from prefixledger.ingest.cells import (
     cell_bool,
     cell_count,
@@ -15,6 +17,7 @@ from prefixledger.ingest.cells import (
     find,
 )
 from prefixledger.ingest.fields import MAX_TEXT, mapping
+from prefixledger.ingest.prompts import text_parts
 from prefixledger.ingest.reader import FormatInfo
 from prefixledger.ingest.records import BadRecordError, Row, TextPart
 from prefixledger.ingest.status import status_of
@@ -32,6 +35,7 @@ _COUNT_FIELDS: Final = {
     "cached_tokens_observed": "cached_tokens",
     "cache_write_5m_tokens_observed": "cache_write_5m_tokens",
     "cache_write_1h_tokens_observed": "cache_write_1h_tokens",
+    "cache_write_other_tokens_observed": "cache_write_other_tokens",
 }
 
 
@@ -142,8 +146,25 @@ def _set_path(row: Row, record: Mapping[str, Any], plan: MapPlan, *, columnar: b
             images = find(record, plan.images)[1]
             row.images = () if images is None else cell_images(images, plan.images.source)
     else:
-        text = cell_text(value, plan.path.source, len(str(value)))
-        row.text_parts = (TextPart("message", None, text.encode("utf-8", "surrogatepass")),)
+        row.text_parts = _text_parts(value, plan.path.source)
+
+
+def _text_parts(value: Any, name: str) -> tuple[TextPart, ...]:
+    """Return a prompt given as text, as a list of messages, or as the body of a request; also as JSON in a text."""
+    found = value
+    if isinstance(value, str) and value[:1] in ("[", "{"):
+        try:
+            found = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            found = value
+    if isinstance(found, list) and found and all(isinstance(one, dict) and "role" in one for one in found):
+        return text_parts({"messages": found})
+    if isinstance(found, dict) and any(
+        isinstance(found.get(one), list) for one in ("messages", "contents", "input")
+    ):
+        return text_parts(found)
+    text = cell_text(value, name, len(str(value)))
+    return (TextPart("message", None, text.encode("utf-8", "surrogatepass")),)
 
 
 def _weight(record: Mapping[str, Any], field: FieldPlan) -> float:

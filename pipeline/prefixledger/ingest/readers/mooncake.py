@@ -8,6 +8,7 @@ from prefixledger.ingest.fields import count, extras, mapping, maybe_count, mayb
 from prefixledger.ingest.reader import FormatInfo
 from prefixledger.ingest.records import Row
 from prefixledger.ingest.times import clock_us
+from prefixledger.ingest.trace_fields import ADDED, set_added
 
 if TYPE_CHECKING:
     from prefixledger.ingest.reader import Context, Head
@@ -33,7 +34,7 @@ class MooncakeReader:
             "sessions where they are named",
         ),
         lacks=("observed hits", "replicas", "models and tenants", "latency"),
-        fields=_USED | _TEXTS | {"delay", "delay_ms", "priority", "strict_priority", "policy_class"},
+        fields=_USED | _TEXTS | ADDED | {"delay", "delay_ms", "priority", "strict_priority", "policy_class"},
         sample="mooncake_blksz_16.jsonl",
     )
 
@@ -44,11 +45,13 @@ class MooncakeReader:
     def read(self, value: Any, context: Context) -> Row:  # noqa: ARG002
         """Turn one line into one row."""
         record = mapping(value)
-        return Row(
+        row = Row(
             started_us=clock_us(required(record, "timestamp"), "ms", "timestamp"),
             prompt_tokens=count(record, "input_length"),
             output_tokens=maybe_count(record, "output_length"),
             session_id=maybe_text(record, "session_id"),
             block_ids=record.get("hash_ids"),
-            extras=extras(record, _USED | _TEXTS) if len(record) > len(_USED) - 1 else {},
+            extras=extras(record, _USED | _TEXTS | ADDED) if len(record) > len(_USED) - 1 else {},
         )
+        set_added(row, record)
+        return row

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from prefixledger.ingest.llm_spans import FIELDS, read_spans
 from prefixledger.ingest.reader import FormatInfo
-from prefixledger.ingest.spans import is_span
+from prefixledger.ingest.spans import is_export, is_span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,12 @@ class OTelGenAIReader:
         keys="text",
         clock="absolute",
         id_scope="global",
-        answers=("observed hits", "latency", "sessions", "hits and misses from text, where messages are recorded"),
+        answers=(
+            "observed hits",
+            "latency",
+            "sessions",
+            "hits and misses from text, where messages are recorded",
+        ),
         lacks=(
             "keys where the opt-in content attributes are off",
             "replicas behind a hosted address",
@@ -39,7 +44,7 @@ class OTelGenAIReader:
 
     def recognise(self, head: Head) -> str | None:
         """Take exports of spans, and spans with an attribute of the conventions."""
-        exports = sum(1 for v in head.values if isinstance(v, dict) and ("resourceSpans" in v or "resourceLogs" in v))
+        exports = sum(1 for value in head.values if is_export(value))
         if 2 * exports > len(head.values):
             return f"{exports} of the first {head.lines} records are OTLP exports"
         if not head.values and b'"resourceSpans"' in head.text:

@@ -92,7 +92,15 @@ class TextBatch:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Leave the look-up tables behind when a batch goes to another process."""
-        held = (self.rows, self.hashed, self.units, self.unit_counts, self.row_units, self.parts, self.part_counts)
+        held = (
+            self.rows,
+            self.hashed,
+            self.units,
+            self.unit_counts,
+            self.row_units,
+            self.parts,
+            self.part_counts,
+        )
         return (TextBatch, (*held, self.row_parts, self.marks))
 
     def _unit(self, unit: bytes) -> int:

@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 
 from prefixledger.ingest.forest_kernel import roots_of, sums_down
 from prefixledger.ingest.text.cutters import ByteCutter, TokenCutter
-from prefixledger.ingest.text.keys import UnitKeys, add_blocks, climb
-from prefixledger.ingest.text.scale import Scale, choose_scale
+from prefixledger.ingest.text.keys import UnitKeys, add_blocks
+from prefixledger.ingest.text.scale import APPROXIMATE, Scale, choose_scale
+from prefixledger.kernels.paths import climb
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -58,7 +59,9 @@ class TextKeys:
         found, estimate = self.n_blocks[rows], self.estimate[rows]
         own = pa.array(found >= 0)
         columns["n_blocks"] = pc.if_else(own, pa.array(found, pa.int32()), columns["n_blocks"])
-        columns["prompt_tokens"] = pc.coalesce(columns["prompt_tokens"], pa.array(estimate, mask=estimate < 0))
+        columns["prompt_tokens"] = pc.coalesce(
+            columns["prompt_tokens"], pa.array(estimate, mask=estimate < 0)
+        )
 
 
 def make_keys(
@@ -88,7 +91,8 @@ def make_keys(
         collected.namespaces.rename(number, tools.scope(scale.bytes_per_block))
     keyed = np.flatnonzero(np.frombuffer(bytes(store.hashed), np.bool_))
     keys = _of_rows(collected, rows[keyed], unit_node[keyed], units, logged)
-    used = tuple(dict.fromkeys(scales.values())) if tokens is None else ()
+    distinct = sorted(set(scales.values()), key=lambda scale: (scale.model or "", scale.block_size))
+    used = tuple(distinct) if tokens is None else ()
     total = int(_row_bytes(collected)[unit_node[keyed][unit_node[keyed] >= 0]].sum())
     told = _byte_notes(used) if tokens is None else _token_notes(tools, tokens.tokenised_bytes, total)
     aligned = tools.plan.template is None
@@ -135,7 +139,9 @@ def _scales(
         held[0] += int(n_bytes[number])
         held[1] += int(n_tokens[number])
     return {
-        number: choose_scale(space.model, space.block_size, *_sum(sums, space), () if tools.tokenizer else earlier)
+        number: choose_scale(
+            space.model, space.block_size, *_sum(sums, space), () if tools.tokenizer else earlier
+        )
         for number, space in texts.items()
     }
 
@@ -199,7 +205,7 @@ def _byte_notes(scales: Sequence[Scale]) -> Iterator[str]:
     }
     reasons = "; ".join(text for origin, text in why.items() if origin in origins)
     yield (
-        f"approximate keys: text without token ids or a tokenizer is cut by bytes, {shown}{more} ({reasons}); "
+        f"{APPROXIMATE}: text without token ids or a tokenizer is cut by bytes, {shown}{more} ({reasons}); "
         "lengths and hits in tokens are estimates, equal beginnings of text are not"
     )
 
@@ -207,10 +213,12 @@ def _byte_notes(scales: Sequence[Scale]) -> Iterator[str]:
 def _token_notes(tools: TextTools, tokenised: int, total: int) -> Iterator[str]:
     """Say how text was cut by tokens."""
     assert tools.tokenizer is not None
-    share = f", {tokenised / total:.1%} of {total / 1e6:,.1f} MB of prompts after de-duplication" if total else ""
+    share = (
+        f", {tokenised / total:.1%} of {total / 1e6:,.1f} MB of prompts after de-duplication" if total else ""
+    )
     yield f"text tokenised by {tools.tokenizer.name}{share}"
     if tools.plan.template is None:
         yield (
-            "approximate keys: without a chat template (--template) the tokens between messages are not known, "
+            f"{APPROXIMATE}: without a chat template (--template) the tokens between messages are not known, "
             "so lengths and block borders are estimates"
         )

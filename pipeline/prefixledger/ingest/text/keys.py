@@ -99,25 +99,10 @@ def add_blocks(store: TextStore, cutter: Cutter, forest: PathForest) -> UnitKeys
         node[nodes] = np.where(last >= 0, last, start)
         base = np.where(inner, above, 0)
         n_blocks[nodes] = np.where(inner, n_blocks[base], 0) + counts
-        n_bytes[nodes] = np.where(inner, n_bytes[base], 0) + np.array([len(piece) for piece in pieces], np.int64)
+        n_bytes[nodes] = np.where(inner, n_bytes[base], 0) + np.array(
+            [len(piece) for piece in pieces], np.int64
+        )
     return UnitKeys(np.maximum(node, -1), n_blocks, cutter.tokens(root, n_bytes), root)
-
-
-def climb(parent: NDArray[np.int64], node: NDArray[np.int64], steps: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the nodes so many steps above others, -1 above the first.
-
-    Args:
-        parent: int64[n], negative for the first of a path.
-        node: int64[m].
-        steps: int64[m], none more than there are nodes on the path.
-    """
-    node, left = node.copy(), steps.copy()
-    moving = np.flatnonzero(left > 0)
-    while moving.size:
-        node[moving] = np.maximum(parent[node[moving]], -1)
-        left[moving] -= 1
-        moving = moving[left[moving] > 0]
-    return node
 
 
 def _batches(depth: NDArray[np.int64], lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from prefixledger.ingest.text.template import render
@@ -74,7 +75,7 @@ def _cut(text: bytes, specials: tuple[str, ...]) -> list[bytes]:
         return [text]
     starts = [match.start() for match in _pattern(specials).finditer(text)]
     bounds = [0, *(start for start in starts if start), len(text)]
-    return [text[begin:end] for begin, end in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [text[begin:end] for begin, end in pairwise(bounds)]
 
 
 @lru_cache(maxsize=4)

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 BYTES_PER_TOKEN: Final = 4.0
 """What English text and code come to under the tokenizers of today, where nothing better is known."""
+APPROXIMATE: Final = "approximate keys"
+"""Begins every note of an input whose text was not cut as its engine cuts it; reports look for it."""
 MIN_TOKENS: Final = 2_048
 """Fewer logged prompt tokens than this measure nothing: a short prompt is half template."""
 _LEAST, _MOST = 1.0, 16.0

@@ -13,7 +13,7 @@ from prefixledger.errors import Place, UsageError
 from prefixledger.ingest.records import BadRecordError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from jinja2 import Template
@@ -54,7 +54,8 @@ def render(source: str, parts: Sequence[TextPart], started_us: int) -> bytes:
 
     Args:
         source: The template.
-        parts: The prompt. A message whose text is a JSON object is that object; any other is its ``content``.
+        parts: The prompt. A message whose text is a JSON object with its role is that object; any other text is its
+            ``content``, a JSON list of objects as the list it is.
         started_us: What the template is told when it asks for the date.
 
     Raises:
@@ -68,20 +69,29 @@ def render(source: str, parts: Sequence[TextPart], started_us: int) -> bytes:
         "add_generation_prompt": True,
         "strftime_now": moment.strftime,
     }
-    pieces, length = [], 0
     try:
-        for piece in _compiled(source).generate(told):
-            pieces.append(piece)
-            length += len(piece)
-            if length > MAX_RENDERED:
-                raise BadRecordError(f"template: it makes more than {MAX_RENDERED >> 20} M characters of one prompt")
-    except BadRecordError:
-        raise
+        text = _at_most(MAX_RENDERED, _compiled(source).generate(told))
     except _RefusedError:
         raise BadRecordError("template: it refuses these messages") from None
     except Exception as error:  # noqa: BLE001  # a template can raise anything
         raise BadRecordError(f"template: {type(error).__name__}") from None
-    return "".join(pieces).encode("utf-8", "surrogatepass")
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _at_most(most: int, pieces: Iterable[str]) -> str:
+    """Join pieces, unless they become too long.
+
+    Raises:
+        OverflowError: They do.
+    """
+    held: list[str] = []
+    length = 0
+    for piece in pieces:
+        held.append(piece)
+        length += len(piece)
+        if length > most:
+            raise OverflowError
+    return "".join(held)
 
 
 def _chat(parts: Sequence[TextPart]) -> tuple[list[Any], list[Any]]:
@@ -92,15 +102,14 @@ def _chat(parts: Sequence[TextPart]) -> tuple[list[Any], list[Any]]:
         value = _parsed(part.text)
         if part.kind == "tools":
             tools += value if isinstance(value, list) else [value]
-        elif isinstance(value, dict) and "role" in value:
+        elif isinstance(value, dict) and part.role is not None and value.get("role") == part.role:
             messages.append(value)
         else:
             role = part.role or ("system" if part.kind == "system" else "user")
-            content = value if isinstance(value, (dict, list)) else part.text.decode("utf-8", "replace")
-            if isinstance(content, dict) and not {"content", "tool_calls"} & content.keys():
-                content = part.text.decode("utf-8", "replace")
-            inner = content if isinstance(content, dict) else {"content": content}
-            messages.append({"role": role, **inner})
+            blocks = isinstance(value, list) and value and all(isinstance(one, dict) for one in value)
+            messages.append(
+                {"role": role, "content": value if blocks else part.text.decode("utf-8", "replace")}
+            )
     return messages, tools
 
 
@@ -139,7 +148,13 @@ def _compiled(source: str) -> Template:
     return environment.from_string(source)
 
 
-def _to_json(value: Any, indent: int | None = None, separators: Any = None, ensure_ascii: bool = False, sort_keys: bool = False) -> str:
+def _to_json(
+    value: Any,
+    indent: int | None = None,
+    separators: Any = None,
+    ensure_ascii: bool = False,
+    sort_keys: bool = False,
+) -> str:
     """Write JSON as template authors expect it: no escapes for HTML, keys in their order."""
     return json.dumps(
         value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
@@ -148,5 +163,3 @@ def _to_json(value: Any, indent: int | None = None, separators: Any = None, ensu
 
 def _refuse(message: str) -> NoReturn:  # noqa: ARG001  # it may hold text of the prompt
     raise _RefusedError
-
-

@@ -67,7 +67,8 @@ class _FileTokenizer:
         self.specials = tuple(
             token["content"]
             for token in json.loads(content).get("added_tokens", ())
-            if token["content"] and not (token.get("normalized") or token.get("lstrip") or token.get("single_word"))
+            if token["content"]
+            and not (token.get("normalized") or token.get("lstrip") or token.get("single_word"))
         )
         self._held = held
         held.no_truncation()  # files of embedding models cut at 512
@@ -159,10 +160,10 @@ def _offline() -> Iterator[None]:
     """Keep tiktoken from the network; it may read its cache, or the files that another package ships."""
     import tiktoken.load  # noqa: PLC0415  # an optional library
 
-    def refuse(place: str) -> bytes:
-        if "://" in place:
+    def refuse(blobpath: str) -> bytes:
+        if "://" in blobpath:
             raise _OfflineError
-        return Path(place).read_bytes()
+        return Path(blobpath).read_bytes()
 
     bundled = None if os.environ.get(_CACHE) else _bundled()
     reading = tiktoken.load.read_file
@@ -184,7 +185,9 @@ def _bundled() -> Path | None:
 
 
 def _not_installed(library: str, name: str | None = None) -> UsageError:
-    what = f"there is no file or package {name!r}, and the library for names of encodings" if name else "the library"
-    return UsageError(
-        f"{what} {library!r} is not installed", hint=f"pip install 'prefixledger[{library}]'"
+    what = (
+        f"there is no file or package {name!r}, and the library for names of encodings"
+        if name
+        else "the library"
     )
+    return UsageError(f"{what} {library!r} is not installed", hint=f"pip install 'prefixledger[{library}]'")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -11,6 +12,7 @@ import pyarrow.parquet as pq
 
 from prefixledger.ingest.forest_kernel import sums_down
 from prefixledger.ingest.text.finish import request_of
+from prefixledger.kernels.paths import expand_paths
 from prefixledger.schema import PARTS, TEXTS
 from prefixledger.workspace import replacing, write_table
 
@@ -58,10 +60,14 @@ def write_parts(
         writer = stack.enter_context(pq.ParquetWriter(part, schema, compression="zstd"))
         depth = _depths(store.part_forest)
         node = np.array(store.part_node, np.int64)[last[kept]]
-        counts = np.where(node >= 0, depth[np.maximum(node, 0)], 0) if depth.size else np.zeros(kept.size, np.int64)
+        counts = (
+            np.where(node >= 0, depth[np.maximum(node, 0)], 0)
+            if depth.size
+            else np.zeros(kept.size, np.int64)
+        )
         for chosen in _groups(counts):
             at = last[kept[chosen]]
-            table, numbers = _table(naming, collected, settled, keys, kept[chosen], at, counts[chosen], marks)
+            table, numbers = _table(naming, collected, keys, kept[chosen], at, counts[chosen], marks)
             writer.write_table(table)
             used.update(np.unique(numbers).tolist())
     if store.keeps_text:
@@ -80,13 +86,12 @@ def _write_texts(workspace: Workspace, naming: Naming, collected: Collected, num
 def _groups(counts: NDArray[np.int64]) -> Iterator[slice]:
     group = np.cumsum(counts) // GROUP_PARTS
     cuts = [0, *(np.flatnonzero(np.diff(group)) + 1).tolist(), counts.size]
-    yield from (slice(begin, end) for begin, end in zip(cuts[:-1], cuts[1:], strict=True))
+    yield from (slice(begin, end) for begin, end in pairwise(cuts))
 
 
 def _table(
     naming: Naming,
     collected: Collected,
-    settled: Settled,
     keys: TextKeys,
     rows: NDArray[np.int64],
     at: NDArray[np.int64],
@@ -96,7 +101,7 @@ def _table(
     """Return the parts of some requests, and their numbers."""
     store = collected.text
     begins = np.cumsum(counts) - counts
-    numbers = _paths(store.part_forest, np.array(store.part_node, np.int64)[at], counts, begins)
+    numbers = expand_paths(store.part_forest.parent, np.array(store.part_node, np.int64)[at], counts)
     number = store.part_forest.label_lo.astype(np.int64)[numbers]
     owner = np.repeat(np.arange(rows.size), counts)
     position = np.arange(number.size) - begins[owner]
@@ -143,7 +148,7 @@ def _spans(
     if alike.size:
         own_counts = counts[alike]
         own_begins = np.cumsum(own_counts) - own_counts
-        end = keys.unit_tokens[_paths(store.unit_forest, node[alike], own_counts, own_begins)]
+        end = keys.unit_tokens[expand_paths(store.unit_forest.parent, node[alike], own_counts)]
         start = np.concatenate([[0], end[:-1]])
         start[own_begins] = 0
         into = np.repeat(begins[alike] - own_begins, own_counts) + np.arange(end.size)
@@ -153,18 +158,3 @@ def _spans(
 
 def _depths(forest: PathForest) -> NDArray[np.int64]:
     return np.asarray(sums_down(forest.parent, np.ones_like(forest.parent)))
-
-
-def _paths(
-    forest: PathForest, node: NDArray[np.int64], counts: NDArray[np.int64], begins: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return the nodes on the paths to some nodes, one path after the other, roots first."""
-    out = np.empty(int(counts.sum()), np.int64)
-    at, left = node.copy(), counts.copy()
-    moving = np.flatnonzero(left > 0)
-    while moving.size:
-        left[moving] -= 1
-        out[begins[moving] + left[moving]] = at[moving]
-        at[moving] = forest.parent[at[moving]]
-        moving = moving[left[moving] > 0]
-    return out
