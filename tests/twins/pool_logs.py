@@ -38,6 +38,7 @@ class PoolCase:
         ttl: None for none.
         resets: (at, replica) in order of time, the ends of replicas included.
         live: (from, to) of each replica; to is None where it lives to the end.
+        in_line: Whether a freed partial tail waits behind all other free slots.
     """
 
     parent: list[int]
@@ -48,6 +49,7 @@ class PoolCase:
     ttl: int | None
     resets: list[tuple[int, int]]
     live: list[tuple[int, int | None]]
+    in_line: bool = False
 
     @property
     def largest(self) -> int:
@@ -100,6 +102,7 @@ class PoolCase:
             capacity_blocks=capacity,
             ttl_us=ttl,
             resets=Resets(log.at_us, log.replica, np.ones(log.at_us.size, np.bool_)) if resets else None,
+            unhashed_in_line=self.in_line,
             log_removals=True,
         )
 
@@ -125,6 +128,7 @@ class PoolCase:
             keyed_blocks=keyed[order],
             cap_blocks=vllm_cap_blocks(tokens, keyed, self.block)[order],
             refused=refused[order],
+            unhashed_in_line=self.in_line,
         )
         return log, order
 
@@ -200,6 +204,27 @@ def random_pool(seed: int, *, concurrent: bool = False, longest: int = 40) -> Po
     capacity = rng.choice([case.largest + rng.randint(0, 3), 2 * case.largest, max(1, case.largest - 1)])
     ttl = rng.choice([None, None, 0, rng.randint(1, 10), rng.randint(5, 60)])
     return replace(case, capacity=capacity, ttl=ttl)
+
+
+def repeating_pool(seed: int, *, longest: int = 60) -> PoolCase:
+    """Draw a log of few prefixes that are asked for again and again, mostly whole blocks: duplicate copies everywhere."""
+    rng = random.Random(seed)
+    forest, block, replicas = _Forest(), rng.choice([1, 1, 2]), rng.choice([1, 1, 2])
+    stems = [
+        forest.extend([], [number if rng.random() < 0.7 else 0, *([0] * rng.randint(0, 4))])
+        for number in range(rng.randint(2, max(7, longest // 4)))
+    ]
+    now, asks = 0, []
+    for _ in range(rng.randint(4, longest)):
+        now += rng.randint(0, 3)
+        stem = rng.choice(stems)
+        path = stem[: rng.randint(1, len(stem))]
+        tokens = len(path) * block + (0 if rng.random() < 0.8 else rng.randint(0, block - 1))
+        asks.append(Ask(now, rng.randrange(replicas), tokens, path, len(path)))
+    resets = [(rng.randint(0, now), 0)] if rng.random() < 0.5 else []
+    case = PoolCase(forest.parent, asks, block, replicas, 1, None, resets, [(0, None)] * replicas)
+    ttl = rng.choice([None, rng.randint(2, 12), rng.randint(8, 40)])
+    return replace(case, capacity=case.largest + rng.randint(0, 6), ttl=ttl)
 
 
 def _end(asks: list[Ask], replica: int, rng: random.Random) -> int:

@@ -33,6 +33,9 @@ class Run:
     slots: list[int]
     full: int
     growing: bool = True
+    tokens: int = 0
+    output: int = 0
+    turn: int = 0
 
 
 @dataclass(slots=True)
@@ -46,12 +49,15 @@ class Answer:
     ignored: list[bool] = field(default_factory=list)
     first_eviction: list[int] = field(default_factory=list)
     removed: list[tuple[str, int, int, int, int | None, bool]] = field(default_factory=list)
+    preempted: dict[int, int] = field(default_factory=dict)
+    recompute: dict[int, int] = field(default_factory=dict)
 
 
 class Pool:
     """The slots of one replica: a free queue (head first), and the copies of every key, oldest first."""
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, *, in_line: bool) -> None:
+        self.in_line = in_line
         self.queue: OrderedDict[int, None] = OrderedDict((slot, None) for slot in range(capacity))
         self.pins = [0] * capacity
         self.key: list[object | None] = [None] * capacity
@@ -74,12 +80,12 @@ class Pool:
         self.copies.setdefault(key, []).append(slot)
 
     def release(self, slots: list[int]) -> None:
-        """Unpin, tail first; what has no key goes to the head of the queue."""
+        """Unpin, tail first; what has no key goes to the head of the queue, ``in_line`` to its end like all else."""
         for slot in reversed(slots):
             self.pins[slot] -= 1
             if self.pins[slot] == 0:
                 self.queue[slot] = None
-                if self.key[slot] is None:
+                if self.key[slot] is None and not self.in_line:
                     self.queue.move_to_end(slot, last=False)
 
 
@@ -88,11 +94,16 @@ class Replica:
 
     def __init__(self, twin: Twin, number: int) -> None:
         self.t, self.number = twin, number
-        self.pool = Pool(twin.capacity)
+        self.pool = Pool(twin.capacity, in_line=twin.in_line)
         self.running: dict[int, Run] = {}
         self.releases: list[tuple[int, int]] = []
         self.growths: list[tuple[int, int]] = []
         self.waiting: list[int] = []
+        self.paused: dict[
+            int, tuple[int, int, int]
+        ] = {}  # row: tokens to prefill, output to come, time for it
+        self.turns = 0
+        self.made_room = False
 
     def expire(self, now: int) -> None:
         """Take the key off every copy whose last use is too long ago; free ones go to the head of the queue."""
@@ -133,13 +144,16 @@ class Replica:
     def try_admit(self, number: int, now: int) -> bool:
         """Look up, pin, allocate and key; False where it does not fit."""
         t, p, row = self.t, self.pool, self.t.rows[number]
-        need = -(-row.tokens // t.block)
+        again = number in self.paused
+        tokens, output, decode = self.paused.get(number, (row.tokens, row.output, row.hold - row.prefill))
+        keyed = min(len(row.keys), tokens // t.block) if again else row.prompt_keys
+        need = -(-tokens // t.block)
         if need > t.capacity:
             t.answer.refused[number] = True
             t.answer.admitted[number] = t.answer.finished[number] = now
             return True
         hits: list[int] = []
-        for key in row.keys[: min(row.prompt_keys, (row.tokens - 1) // t.block)]:
+        for key in row.keys[: min(keyed, (tokens - 1) // t.block)]:
             if key not in p.copies:
                 break
             hits.append(p.copies[key][0])
@@ -152,14 +166,21 @@ class Replica:
         run = Run(
             number, now, 0, 0, alive=True, slots=hits + self.take(need - len(hits), number, now), full=0
         )
-        for index in range(len(hits), row.tokens // t.block):
-            known = index < row.prompt_keys
+        for index in range(len(hits), tokens // t.block):
+            known = index < keyed
             key = row.keys[index] if known else ("unknown", number, index)
             p.give_key(run.slots[index], key, (now, number))
-        run.full = row.tokens // t.block
-        saved = min(row.prefill, int(len(hits) * t.hit_saves_us + 0.5))
-        run.first, run.end = now + row.prefill - saved, now + row.hold - saved
-        t.answer.hit[number], t.answer.admitted[number], t.answer.finished[number] = len(hits), now, run.end
+        run.full, run.tokens, run.output, run.turn = tokens // t.block, tokens, output, self.turns
+        self.turns += 1
+        prefill = row.prefill * tokens // row.tokens if again else row.prefill
+        run.first = now + prefill - min(prefill, int(len(hits) * t.hit_saves_us + 0.5))
+        run.end = t.answer.finished[number] = run.first + decode
+        if again:
+            del self.paused[number]
+            recompute = tokens - len(hits) * t.block
+            t.answer.recompute[number] = t.answer.recompute.get(number, 0) + recompute
+        else:
+            t.answer.hit[number], t.answer.admitted[number] = len(hits), now
         self.running[number] = run
         heapq.heappush(self.releases, (run.end, number))
         if t.output == "as_decoded":
@@ -168,21 +189,49 @@ class Replica:
 
     def plan_growth(self, run: Run) -> None:
         """Note when the next output token needs a slot or fills a block."""
-        row, block = self.t.rows[run.row], self.t.block
+        block = self.t.block
         token = min(len(run.slots) * block + 1, (run.full + 1) * block)
-        if run.growing and token <= row.tokens + row.output - 1:
-            step = token - row.tokens - 1
-            at = run.first + step * (run.end - run.first) // (row.output - 1)
-            heapq.heappush(self.growths, (at, run.row))
+        if run.growing and token <= run.tokens + run.output - 1:
+            step = token - run.tokens - 1
+            heapq.heappush(self.growths, (self.step_at(run, step), run.row))
+
+    def step_at(self, run: Run, step: int) -> int:
+        """Return when a decode step begins: steps are spread evenly."""
+        return run.first + step * (run.end - run.first) // (run.output - 1)
+
+    def preempt(self, run: Run, now: int) -> None:
+        """Release a request, keys and all; it waits before all others to go on from its output so far."""
+        del self.running[run.row]
+        self.releases = [entry for entry in self.releases if entry[1] != run.row]
+        self.growths = [entry for entry in self.growths if entry[1] != run.row]
+        heapq.heapify(self.releases)
+        heapq.heapify(self.growths)
+        got, rest = 0, run.end - max(run.first, now)
+        if run.output > 1:
+            if now >= run.first:
+                over = sum(self.step_at(run, step) < now for step in range(run.output - 1))
+                got = min(1 + over, run.output - 1)
+            rest = (run.output - 1 - got) * (run.end - run.first) // (run.output - 1)
+        tokens = min(run.tokens + got, self.t.capacity * self.t.block)
+        self.paused[run.row] = (tokens, run.output - got, rest)
+        self.waiting.insert(0, run.row)
+        self.t.answer.preempted[run.row] = self.t.answer.preempted.get(run.row, 0) + 1
+        self.pool.release(run.slots)
+        self.made_room = True
 
     def grow(self, now: int, number: int) -> None:
         """Take the slot, or key the block, that one output token needs."""
         run, block = self.running[number], self.t.block
         token = min(len(run.slots) * block + 1, (run.full + 1) * block)
         if token == len(run.slots) * block + 1:
-            if not self.pool.queue:
+            if not self.pool.queue and (self.t.ttl >= 0 or len(run.slots) == self.t.capacity):
                 run.growing = False
                 return
+            while not self.pool.queue:
+                last = max(self.running.values(), key=lambda other: other.turn)
+                self.preempt(last, now)
+                if last is run:
+                    return
             run.slots += self.take(1, number, now)
         if token == (run.full + 1) * block:
             self.key_block(run, run.full, now)
@@ -225,6 +274,7 @@ class Twin:
     output: str = "ignore"
     hit_saves_us: float = 0.0
     resets: list[tuple[int, int, bool]] = field(default_factory=list)
+    in_line: bool = False
     answer: Answer = field(init=False)
 
     def note(self, cause: str, row: int, at: int, replica: int, key: object, gone: bool) -> None:
@@ -275,8 +325,9 @@ class Twin:
                 blocked = not self.settle(r, now)
 
     def settle(self, r: Replica, now: int) -> bool:
-        """Do the growth and the releases of one moment; return whether anything was released."""
+        """Do the growth and the releases of one moment; return whether anything was released or preempted."""
         released = False
+        r.made_room = False
         while True:
             growth = r.growths[0] if r.growths and r.growths[0][0] <= now else None
             if growth:
@@ -286,4 +337,4 @@ class Twin:
                 r.release(*heapq.heappop(r.releases))
                 released = True
             else:
-                return released
+                return released or r.made_room

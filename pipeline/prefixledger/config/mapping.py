@@ -35,6 +35,7 @@ COUNTS: Final = (
     "cached_tokens_observed",
     "cache_write_5m_tokens_observed",
     "cache_write_1h_tokens_observed",
+    "cache_write_other_tokens_observed",
 )
 PATHS: Final = ("token_ids", "block_ids", "text")
 OTHERS: Final = ("duration", "weight", "status", "prompt_complete", "images")

@@ -5,14 +5,26 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SerializeAsAny,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
+from prefixledger.config.engine_versions import frees_in_line
 from prefixledger.config.events import Event, in_order
 from prefixledger.config.kv_size import blocks_in, bytes_per_token
+from prefixledger.config.match import Match  # noqa: TC001  # pydantic looks it up
 from prefixledger.config.pricing import ENGINE_RATES, Pricing
 from prefixledger.config.registry import OUTPUTS, PROFILES, RESIDENCES, ROUTINGS
+from prefixledger.config.routers import RouterOptions, router_options
+from prefixledger.config.tiers import Tier  # noqa: TC001  # pydantic looks it up
 from prefixledger.config.toml_file import Part, checked, must_exist, near_hint, refusal
-from prefixledger.config.units import Capacity, parse_capacity, parse_duration_us
+from prefixledger.config.units import FROM_LOG, Capacity, parse_capacity, parse_duration_us
 from prefixledger.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,47 +43,45 @@ def _capacity(value: str) -> str:
     return value
 
 
+def _version(value: str) -> str:
+    checked(frees_in_line, value)
+    return value
+
+
 def _one_of(names: tuple[str, ...] | dict[str, Any], what: str) -> BeforeValidator:
     return BeforeValidator(lambda value: must_exist(str(value), names, what))
 
 
 Duration = Annotated[str, AfterValidator(_duration)]
-Globs = Annotated[
-    tuple[str, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v), Field(strict=False)
+
+
+Marks = Annotated[
+    tuple[Annotated[int, Field(ge=1)], ...],
+    BeforeValidator(lambda v: (v,) if isinstance(v, int) else v),
+    Field(strict=False, max_length=3),
 ]
-
-
-class Match(Part):
-    """Which rows a pool takes: every field given must match one of its globs; null matches no glob."""
-
-    provider: Globs | None = None
-    model: Globs | None = None
-    release: Globs | None = None
-    client: Globs | None = None
-    tenant: Globs | None = None
-    replica: Globs | None = None
-    adapter: Globs | None = None
-    cache_salt: Globs | None = None
-    service_tier: Globs | None = None
-    namespace: Globs | None = None
-    source_file: Globs | None = None
-
-    @property
-    def fields(self) -> dict[str, tuple[str, ...]]:
-        """The fields that are given, with their globs."""
-        return {name: globs for name, globs in self if globs is not None}
-
-    def matches(self, row: Mapping[str, Any]) -> bool:
-        """Say whether a row (column name to value) belongs here."""
-        return all(_fits(row.get(name), globs) for name, globs in self.fields.items())
+"""A provider takes 4 marks at most, and the end of the prompt is one of them."""
 
 
 class Cache(Part):
     """One replica's cache: its rules, its size, its time to live."""
 
     profile: Annotated[str, _one_of(PROFILES, "profile")] = "vllm"
+    version: Annotated[str, AfterValidator(_version)] | None = None
     capacity: Annotated[str, AfterValidator(_capacity)] = "unlimited"
     ttl: Duration = "none"
+    minimum_tokens: Annotated[int, Field(ge=1)] | None = None
+    marks: Marks | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lifetime(cls, data: Any) -> Any:
+        profile = PROFILES.get(str(data.get("profile"))) if isinstance(data, dict) else None
+        return (
+            data
+            if profile is None or not profile.hosted or "ttl" in data
+            else {**data, "ttl": profile.ttls[0]}
+        )
 
     @property
     def ttl_us(self) -> int | None:
@@ -83,6 +93,53 @@ class Cache(Part):
         """The capacity of one replica, in the unit it was stated in."""
         return parse_capacity(self.capacity)
 
+    @property
+    def unhashed_in_line(self) -> bool:
+        """Whether freed blocks without a hash wait behind all other free blocks; not without a version."""
+        return self.version is not None and frees_in_line(self.version)
+
+    @model_validator(mode="after")
+    def _versioned(self) -> Cache:
+        if self.version is not None and self.profile != "vllm":
+            raise refusal(
+                f"profile {self.profile!r} has no versions",
+                'leave version out: it chooses between the rules of profile "vllm"',
+                at=("version",),
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _hosted(self) -> Cache:
+        checked(lambda _: self.check_hosted(), "")
+        return self
+
+    def check_hosted(self) -> None:
+        """Check what a provider lets nobody choose, also where these parts were changed after they were read.
+
+        Raises:
+            UsageError: A hosted cache is given a capacity or another lifetime than can be had, or another cache
+                what only hosted ones have.
+        """
+        profile = PROFILES[self.profile]
+        if not profile.hosted:
+            for name, given in (("minimum_tokens", self.minimum_tokens), ("marks", self.marks)):
+                if given is not None:
+                    raise UsageError(
+                        f"{name} does not go with profile {self.profile!r}",
+                        hint="only hosted caches have a shortest prefix and marks",
+                    )
+            return
+        if self.size.amount is not None or self.size.unit == FROM_LOG:
+            raise UsageError(
+                f"profile {self.profile!r} has no capacity",
+                hint="the provider decides how much it keeps: leave it out",
+            )
+        if self.ttl_us not in [parse_duration_us(ttl) for ttl in profile.ttls]:
+            raise UsageError(
+                f"profile {self.profile!r} has no ttl {self.ttl!r}",
+                hint=f"lifetimes that exist: {', '.join(profile.ttls)}",
+            )
+
 
 class Fleet(Part):
     """The replicas of a pool and how a request finds its own."""
@@ -91,6 +148,18 @@ class Fleet(Part):
     replicas: Annotated[int, Field(ge=1)] | None = None
     replica_grace: Duration = "10m"
     prefix_tokens: Annotated[int, Field(ge=1)] = 256
+    router: Annotated[SerializeAsAny[RouterOptions], Field(validate_default=True)] = RouterOptions()
+
+    @field_validator("router", mode="before")
+    @classmethod
+    def _options(cls, given: Any, info: ValidationInfo) -> Any:
+        # Without a routing that exists there is nothing to say about its options.
+        return router_options(info.data["routing"], given) if "routing" in info.data else RouterOptions()
+
+    @property
+    def options(self) -> RouterOptions:
+        """What the routing was told, also where a copy of these parts was given another routing."""
+        return router_options(self.routing, self.router)
 
     @property
     def replica_grace_us(self) -> int | None:
@@ -150,6 +219,7 @@ class Pool(Part):
     fleet: Fleet = Fleet()
     in_flight: InFlight = InFlight()
     model: ModelShape | None = None
+    tier: Tier | None = None
     pricing: Pricing | None = None
 
     @property
@@ -170,25 +240,58 @@ class Pool(Part):
         Raises:
             UsageError: Not even one block fits.
         """
-        size = self.cache.size
+        blocks = self._blocks(self.cache.size, block_size)
+        if blocks is not None and blocks < 1:
+            raise UsageError(
+                f"pool {self.name!r}: capacity {self.cache.capacity!r} holds no block of {block_size} tokens",
+                hint=f"give at least {block_size} tokens, or 1 block",
+            )
+        return blocks
+
+    def tier_blocks(self, block_size: int) -> int | None:
+        """Return the blocks that the lower tier holds, of one replica or of the fleet; None is unlimited."""
+        assert self.tier is not None
+        return self._blocks(self.tier.size, block_size)
+
+    def _blocks(self, size: Capacity, block_size: int) -> int | None:
+        if size.unit == FROM_LOG:
+            raise UsageError(
+                f"pool {self.name!r}: capacity 'from-log' is not known before a log is read",
+                hint="replay it with a log that prints its capacity, or give it in numbers",
+            )
         if size.amount is None:
             return None
         if size.unit == "bytes":
             assert self.model is not None
-            blocks = blocks_in(size.amount, self.model, block_size, per_gpu=size.per_gpu)
-        else:
-            blocks = size.amount // (block_size if size.unit == "tokens" else 1)
-        if blocks < 1:
-            raise UsageError(f"capacity {self.cache.capacity!r} holds no block of {block_size} tokens")
-        return blocks
+            return blocks_in(size.amount, self.model, block_size, per_gpu=size.per_gpu)
+        return size.amount // (block_size if size.unit == "tokens" else 1)
 
     @model_validator(mode="after")
     def _sized(self) -> Pool:
-        if self.cache.size.unit == "bytes" and self.model is None:
+        for key, part in (("cache", self.cache), ("tier", self.tier)):
+            if part is not None and part.size.unit == "bytes" and self.model is None:
+                raise refusal(
+                    f"capacity {part.capacity!r} needs the shape of the model",
+                    "add [pool.model] with layers, kv_heads, head_dim and dtype, or give blocks or tokens",
+                    at=(key, "capacity"),
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _tiered(self) -> Pool:
+        if self.tier is None:
+            return self
+        if self.cache.profile != "vllm":
             raise refusal(
-                f"capacity {self.cache.capacity!r} needs the shape of the model",
-                "add [pool.model] with layers, kv_heads, head_dim and dtype, or give blocks or tokens",
-                at=("cache", "capacity"),
+                f"profile {self.cache.profile!r} cannot be replayed with a lower tier",
+                'leave [pool.tier] out, or replay profile "vllm"',
+                at=("tier",),
+            )
+        if self.cache.ttl_us is not None:
+            raise refusal(
+                "a cache with a TTL cannot be replayed with a lower tier",
+                'set ttl = "none": the host tiers of engines keep blocks until they need the room',
+                at=("cache", "ttl"),
             )
         return self
 
@@ -262,10 +365,6 @@ class Scenario(Part):
         object.__setattr__(self, "pool", pools)
         object.__setattr__(self, "event", in_order(self.event))
         return self
-
-
-def _fits(value: object, globs: tuple[str, ...]) -> bool:
-    return value is not None and any(fnmatchcase(str(value), glob) for glob in globs)
 
 
 def _check_pools(events: tuple[Event, ...], names: list[str]) -> None:

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel
 
 from prefixledger.config.events import Event
-from prefixledger.config.models import DEFAULT_NAME, Cache, Fleet, InFlight, Match, ModelShape, Pool, Scenario
+from prefixledger.config.match import Match
+from prefixledger.config.models import DEFAULT_NAME, Cache, Fleet, InFlight, ModelShape, Pool, Scenario
 from prefixledger.config.pricing import ENGINE_RATES, Pricing, Rates
 from prefixledger.config.registry import EVENT_KINDS, OUTPUTS, PROFILES, RESIDENCES, ROUTINGS
+from prefixledger.config.routers import ROUTER_ABSENT, ROUTER_COMMENTS
+from prefixledger.config.tiers import TIER_ABSENT, TIER_COMMENTS, Tier
 from prefixledger.config.toml_file import parse_toml, read_toml, validated
 from prefixledger.errors import UsageError
 
@@ -35,26 +38,35 @@ __all__ = [
     "Pricing",
     "Rates",
     "Scenario",
+    "Tier",
     "default_scenario",
     "dump",
     "load_scenario",
     "parse_scenario",
 ]
 
-_POOL_TABLES = ("cache", "fleet", "in_flight", "model")
+_POOL_TABLES = ("cache", "fleet", "in_flight", "model", "tier")
 
 _COMMENTS: dict[tuple[str, str], str] = {
     ("Scenario", "seed"): "decides everything random",
     ("Cache", "profile"): " | ".join(PROFILES),
-    ("Cache", "capacity"): '"60000 blocks", "1000000 tokens" or "60GiB" per replica, "unlimited"',
+    ("Cache", "version"): "of vLLM: up to 0.22 freed partial blocks wait behind all others",
+    ("Cache", "capacity"): '"60000 blocks", "1000000 tokens" or "60GiB" per replica, "unlimited", "from-log"',
     ("Cache", "ttl"): '"5m", "1h", "none"',
+    (
+        "Cache",
+        "marks",
+    ): "of a hosted cache: tokens behind which every prompt is marked, besides its end, where the log has no marks",
+    ("Cache", "minimum_tokens"): "of a hosted cache, where the model's own is not the one in force",
     ("Fleet", "routing"): " | ".join(ROUTINGS),
     ("Fleet", "replicas"): "absent: as many as the log names",
     ("Fleet", "replica_grace"): "how long a replica lives after its last logged request",
-    ("Fleet", "prefix_tokens"): "tokens that prefix-hash looks at",
+    ("Fleet", "prefix_tokens"): "tokens that prefix-hash and consistent-hash look at",
     ("InFlight", "residence"): " | ".join(RESIDENCES),
     ("InFlight", "output"): " | ".join(OUTPUTS),
     ("Event", "kind"): " | ".join(EVENT_KINDS),
+    **ROUTER_COMMENTS,
+    **TIER_COMMENTS,
     ("Rates", "write"): "times base",
     ("Rates", "read"): "times base",
 }
@@ -64,7 +76,12 @@ _ABSENT: dict[tuple[str, str], str] = {
         "match",
     ): '{ provider = "vllm", replica = "h100-*" }  # absent: every row that no earlier pool took',
     ("Pool", "model"): '{ layers = 32, kv_heads = 8, head_dim = 128, dtype = "bfloat16", tp = 1 }',
+    **TIER_ABSENT,
+    ("Cache", "version"): '"0.22.1"',
+    ("Cache", "minimum_tokens"): "1024",
+    ("Cache", "marks"): "[10000]",
     ("Fleet", "replicas"): "8",
+    **ROUTER_ABSENT,
     ("InFlight", "prefill_ms_per_token"): "0.05",
     ("InFlight", "decode_ms_per_token"): "20",
     ("Pricing", "gpu_hour"): "2.5",
@@ -76,9 +93,13 @@ _ABSENT: dict[tuple[str, str], str] = {
 def default_scenario() -> Scenario:
     """Return what is replayed when no scenario is given: hosted rows under their provider, all others under vLLM."""
     hosted = tuple(
-        Pool(name=name, match=Match(provider=(name,)), cache=Cache(profile=name))
+        Pool(
+            name=name if number == 1 else f"{name}-{number}",
+            match=Match(provider=providers, model=models),
+            cache=Cache(profile=name),
+        )
         for name, profile in PROFILES.items()
-        if profile.hosted
+        for number, (providers, models) in enumerate(profile.serves, start=1)
     )
     return Scenario(pool=(*hosted, Pool(name="engine")))
 
@@ -124,6 +145,8 @@ def dump(scenario: Scenario) -> str:
         for name, part in priced:
             if isinstance(part, BaseModel) and name != "match":
                 lines += [f"[pool.{name}]", *_keys(part)]
+            if isinstance(part, Fleet) and (options := [*_keys(part.options)]):
+                lines += ["[pool.fleet.router]", *options]
     for event in scenario.event:
         lines += ["", "[[event]]", *(line for line in _keys(event) if line != "force = false")]
     return "\n".join(lines) + "\n"

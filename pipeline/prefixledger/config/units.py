@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from prefixledger.errors import UsageError
 
@@ -28,6 +28,8 @@ _BYTES = {
 _NUMBER = r"\d[\d_,]*(?:\.\d+)?"
 _DURATION = re.compile(rf"({_NUMBER})\s*(us|ms|s|m|h|d)\s*")
 _CAPACITY = re.compile(rf"({_NUMBER})\s*([A-Za-z]+)(?:\s+(per gpu))?")
+FROM_LOG: Final = "from-log"
+"""The capacity that the engine's own log prints; a replay puts the number in its place before it begins."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -36,13 +38,13 @@ class Capacity:
     """How much KV memory one replica has.
 
     Attributes:
-        amount: Blocks, tokens or bytes; None means unlimited.
+        amount: Blocks, tokens or bytes; None means unlimited, or not known yet where the unit is ``from-log``.
         unit: What is counted.
         per_gpu: True where ``amount`` is the memory of one GPU of the replica, not of the whole replica.
     """
 
     amount: int | None
-    unit: Literal["blocks", "tokens", "bytes"] = "blocks"
+    unit: Literal["blocks", "tokens", "bytes", "from-log"] = "blocks"
     per_gpu: bool = False
 
 
@@ -83,7 +85,7 @@ def format_duration(us: int | None) -> str:
 
 
 def parse_capacity(text: str) -> Capacity:
-    """Read ``"60000 blocks"``, ``"1000000 tokens"``, ``"60GiB"``, ``"60GiB per gpu"`` or ``"unlimited"``.
+    """Read ``"60000 blocks"``, ``"1000000 tokens"``, ``"60GiB"``, ``"60GiB per gpu"``, ``"unlimited"`` or ``"from-log"``.
 
     Raises:
         UsageError: The text is none of these.
@@ -91,11 +93,8 @@ def parse_capacity(text: str) -> Capacity:
     stripped = text.strip()
     if stripped == "unlimited":
         return Capacity(None)
-    if stripped == "from-log":
-        raise UsageError(
-            "capacity 'from-log' needs a log that prints its capacity, and no format read here does",
-            hint='copy the number from the engine\'s own log: "60000 blocks" (vLLM: num_gpu_blocks less 1)',
-        )
+    if stripped == FROM_LOG:
+        return Capacity(None, FROM_LOG)
     match = _CAPACITY.fullmatch(stripped)
     if match is not None:
         amount, unit, per_gpu = _number(match[1]), match[2], bool(match[3])
@@ -105,7 +104,7 @@ def parse_capacity(text: str) -> Capacity:
             return Capacity(int(amount * _BYTES[unit]), "bytes", per_gpu)
     raise UsageError(
         f"{text!r} is not a capacity",
-        hint='write "60000 blocks", "1000000 tokens", "60GiB", "60GiB per gpu" or "unlimited"',
+        hint='write "60000 blocks", "1000000 tokens", "60GiB", "60GiB per gpu", "unlimited" or "from-log"',
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from genai_prices import data_snapshot, types
 
 from prefixledger.config.pricing import PREFILL_TOKENS
+from prefixledger.config.provider_rules import ProviderRules, Said, knows_provider, rules_of, weekend_time
 from prefixledger.economics.formulas import SECONDS_PER_HOUR, divide
 from prefixledger.errors import UsageError
 
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
     from prefixledger.config.pricing import Pricing, Rates
 
 BY_MODEL = "by-model"
+PRICE_LIST = "genai-prices"
+"""What the source of a card begins with where its prices come from the list."""
 PER_MILLION = 1_000_000
 SHORT_TTL_US = 300_000_000
-"""A price list has one price for 5-minute writes and one for longer ones (providers.md §6)."""
+"""Lifetime that the cheaper price of a write pays for, where no rule says otherwise: 5 minutes."""
 SLOT_US = 1_800_000_000
 """Prices of the list change on the half hour at the soonest: DeepSeek's off-peak starts at 16:30 UTC."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -37,10 +40,12 @@ class RateCard:
         currency: What the prices are in.
         base: Uncached input.
         read: Input read from the cache.
-        write: Input written to it, to live 5 minutes or as long as the cache likes.
-        write_1h: Input written to live longer than 5 minutes.
+        write: Input written to it, to live as long as ``short_ttl_us`` or as the cache likes.
+        write_1h: Input written to live longer: an hour with Claude and Kimi, 12 hours with OpenAI.
         output: Generated.
         source: Where the prices come from.
+        short_ttl_us: Longest lifetime that ``write`` pays for, microseconds.
+        storage_hour: Rent of a stored token per hour; None where there is none or it is not known.
     """
 
     currency: str
@@ -50,10 +55,12 @@ class RateCard:
     write_1h: Decimal
     output: Decimal
     source: str
+    short_ttl_us: int = SHORT_TTL_US
+    storage_hour: Decimal | None = None
 
     def write_for(self, ttl_us: int | None) -> Decimal:
         """Return the price of a token written under a TTL in microseconds; None lives for ever."""
-        return self.write if ttl_us is None or ttl_us <= SHORT_TTL_US else self.write_1h
+        return self.write if ttl_us is None or ttl_us <= self.short_ttl_us else self.write_1h
 
     @property
     def r(self) -> Decimal:
@@ -125,8 +132,25 @@ def card_of(rates: Rates) -> RateCard:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A model as the price list has it, with what the rules say of it.
+
+    Attributes:
+        provider: Provider in the price list.
+        model: Model in the price list.
+        rules: Cache rules, and the prices that the list lacks.
+        tiers: Prices by length of prompt, shortest first.
+    """
+
+    provider: str
+    model: str
+    rules: ProviderRules
+    tiers: tuple[Tier, ...]
+
+
 def model_cards(model: str, provider: str | None, at_us: int) -> tuple[Tier, ...]:
-    """Look a model up in the price list that ships with genai-prices; nothing is fetched.
+    """Look a model up in the price list that ships with genai-prices, completed by our rules; nothing is fetched.
 
     Args:
         model: Model id as a provider or a gateway writes it.
@@ -136,14 +160,21 @@ def model_cards(model: str, provider: str | None, at_us: int) -> tuple[Tier, ...
     Raises:
         UsageError: The list lacks the model.
     """
+    return listed_model(model, provider, at_us).tiers
+
+
+def listed_model(model: str, provider: str | None, at_us: int) -> Listed:
+    """Return prices and rules of a model; see ``model_cards``."""
     return _listed(model, provider, at_us // SLOT_US)
 
 
 @lru_cache(maxsize=65_536)
-def _listed(model: str, provider: str | None, slot: int) -> tuple[Tier, ...]:
+def _listed(model: str, provider: str | None, slot: int) -> Listed:
     found_provider, found = _find(model, provider)
-    prices = found.get_prices(_EPOCH + timedelta(microseconds=slot * SLOT_US))
-    source = f"genai-prices {version('genai-prices')}: {found_provider.id}/{found.id}"
+    who = provider if provider is not None and knows_provider(provider) else found_provider.id
+    rules = rules_of(who, found.id, slot * SLOT_US)
+    prices = found.get_prices(weekend_time(rules, _EPOCH + timedelta(microseconds=slot * SLOT_US)))
+    source = f"{PRICE_LIST} {version(PRICE_LIST)}: {found_provider.id}/{found.id}"
     fields = ("input_mtok", "cache_read_mtok", "cache_write_mtok", "cache_write_1h_mtok", "output_mtok")
     listed = [getattr(prices, name) for name in fields]
     if listed[0] is None:
@@ -152,26 +183,52 @@ def _listed(model: str, provider: str | None, slot: int) -> tuple[Tier, ...]:
             hint="give the rates in [pricing]",
         )
     starts = {tier.start for price in listed if isinstance(price, types.TieredPrices) for tier in price.tiers}
-    return tuple(
-        Tier(above, _card([_at_length(price, above) for price in listed], source))
+    tiers = tuple(
+        Tier(above, _card([_at_length(price, above) for price in listed], source, rules))
         for above in (-1, *sorted(starts))
     )
+    return Listed(found_provider.id, found.id, rules, tiers)
 
 
-def _card(listed: list[Decimal | None], source: str) -> RateCard:
-    base, read, write, write_1h, output = (None if price is None else price / PER_MILLION for price in listed)
+def _card(listed: list[Decimal | None], source: str, rules: ProviderRules) -> RateCard:
+    base, read, write, write_long, output = (
+        None if price is None else price / PER_MILLION for price in listed
+    )
     assert base is not None
+    ruled: list[Said] = []
+    # A model that the list gives no cache price at all is not cached, whatever is said of its family.
+    factors = rules.write_by_us if (read, write) != (None, None) else {}
+    short_us = min(factors, default=SHORT_TTL_US)
+    if rules.write is not None and factors:
+        long_us = max(factors)
+        if write is None:
+            write = base * factors[short_us]
+            ruled.append(rules.write)
+        if write_long is None and long_us > short_us:
+            write_long = base * factors[long_us]
+            ruled.append(rules.write)
+    if rules.read is not None:
+        read = base * rules.read.value
+        ruled.append(rules.read)
     # No price of its own means that the provider charges cached or written input like any other.
     write = base if write is None else write
-    return RateCard(
+    card = RateCard(
         currency="USD",
         base=base,
         read=base if read is None else read,
         write=write,
-        write_1h=write if write_1h is None else write_1h,
+        write_1h=write if write_long is None else write_long,
         output=Decimal(0) if output is None else output,
         source=source,
+        short_ttl_us=short_us,
     )
+    if rules.storage is not None:
+        ruled.append(rules.storage)
+        card = replace(card, storage_hour=rules.storage.value / PER_MILLION)
+    if rules.weekend_as is not None:
+        ruled.append(rules.weekend_as)
+    sources = dict.fromkeys(str(each) for said in ruled for each in said.sources)
+    return replace(card, source="; ".join([source, *sources]))
 
 
 def _at_length(price: Any, above_tokens: int) -> Decimal | None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # Columns of `state`, one row per replica.
-TOTAL, TAIL, EPOCH, GHOSTS, TIDY_AT = range(5)
+TOTAL, TAIL, GHOSTS, TIDY_AT = range(4)
 # Columns of `steps`.
 QUERY, CAPACITY, BLOCKS = range(3)
 STEPS_FULL = -1
@@ -26,7 +26,6 @@ def needed_capacity(
     slot_of: NDArray[np.int32],
     replica: NDArray[np.int32],
     replica_start: NDArray[np.int64],
-    epoch_start: NDArray[np.int32],
     admitted_us: NDArray[np.int64],
     touched_blocks: NDArray[np.int32],
     room_blocks: NDArray[np.int32],
@@ -67,6 +66,7 @@ def needed_capacity(
       what lies below o, always, and for what lies in (o, y] at capacities that still held the older copy: at least its own
       needed capacity at that moment. Ghosts are kept as room at o plus a conditional part; once everything below y
       needs more than the threshold, the room moves to y and the conditional part ends.
+    - A reset changes nothing here: what stood in the stack before it is below everything used after it.
 
     Exact for every capacity that admits every prompt. A copy that had expired when the copies collapsed makes no ghost, so
     ghosts depend on the TTL.
@@ -76,7 +76,6 @@ def needed_capacity(
         slot_of: int32[m], the inverse.
         replica: int32[m], of each lookup; lookups are numbered in order of admission over all replicas.
         replica_start: int64[replicas + 1], first slot of each replica.
-        epoch_start: int32[m], by slot: first slot of the replica with no reset between it and this slot.
         admitted_us: int64[m].
         touched_blocks: int32[m], see ``last_touches``.
         room_blocks: int32[m], ``touched_blocks`` plus full blocks without a known key.
@@ -101,7 +100,7 @@ def needed_capacity(
         older: int32[ghosts]; scratch, as the next two: per replica the ghosts that still depend on the capacity.
         younger: int32[ghosts].
         threshold: int32[ghosts].
-        state: int64[replicas, 5], zeros; scratch.
+        state: int64[replicas, 4], zeros; scratch.
         needed: int64[k], out: capacity with which all the blocks in question are hits and neither lookup is refused; -1.
         steps: int64[any, 3], out: question, capacity, n: the first of n blocks needs that capacity, each next one 1 more.
 
@@ -113,9 +112,6 @@ def needed_capacity(
         s = slot_of[i]
         r = replica[i]
         base = replica_start[r]
-        if state[r, EPOCH] != epoch_start[s]:  # a reset takes every copy
-            state[r, EPOCH] = epoch_start[s]
-            state[r, GHOSTS] = 0
         kept = ghost_offset[base]  # where this replica's ghosts begin
         fresh = kept + state[r, GHOSTS]
 

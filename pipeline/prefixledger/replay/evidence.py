@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,7 @@ __all__ = [
     "FOR_EVER_US",
     "NO_TIME",
     "Evidence",
+    "InFlight",
     "Lifetimes",
     "RemovalLog",
     "collect_evidence",
@@ -37,6 +38,9 @@ FOR_EVER_US = np.iinfo(np.int64).max
 """End of a replica that lives to the end of the log."""
 
 _SPARE_ROWS = 1024
+
+RULES = ("in_flight", "out_of_reach", "below_minimum", "no_breakpoint")
+"""Rules by which a block is missed whenever it was last used; an engine's cache knows the first alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,19 @@ class Lifetimes:
     live_from_us: NDArray[np.int64]
     live_to_us: NDArray[np.int64]
     rank: NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """What running requests were computing, and the cache did not show yet, when a lookup missed it.
+
+    Attributes:
+        lookup: int64[m], the lookup that computed it on the same replica, -1 for none.
+        end_block: int64[m], block of the prompt up to which it did, from the first that missed; 0 for none.
+    """
+
+    lookup: NDArray[np.int64]
+    end_block: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +90,8 @@ class Evidence:
         else_distance_blocks: int64[s], capacity that would have kept it there, -1.
         removed_at_us: int64[s], when its first block left this replica after the last use; ``NO_TIME``.
         removed_by: int64[s], lookup that took the room, -1 where it expired or did not leave.
+        rule: int8[s], position in ``RULES``, -1 where the last use decides; None: it always does.
+        in_flight: int64[s], lookup that was computing it on this replica and did not show it yet, -1; None: nobody ever.
     """
 
     lookup: NDArray[np.int64]
@@ -89,6 +108,8 @@ class Evidence:
     else_distance_blocks: NDArray[np.int64]
     removed_at_us: NDArray[np.int64]
     removed_by: NDArray[np.int64]
+    rule: NDArray[np.int8] | None = None
+    in_flight: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return self.lookup.size
@@ -101,6 +122,8 @@ def collect_evidence(
     *,
     removals: RemovalLog | None = None,
     ttl_us: int | None = None,
+    distances: bool = True,
+    in_flight: InFlight | None = None,
 ) -> Evidence:
     """Write down the evidence of every full block with a known key, hits included.
 
@@ -114,6 +137,8 @@ def collect_evidence(
         lifetimes: When each replica can be asked.
         removals: None: nothing ever left but through a reset.
         ttl_us: None: none.
+        distances: False where the profile is no stack: what capacity would have kept a block is then nobody's to know.
+        in_flight: None: whatever is computed is shown at once.
 
     Raises:
         InternalError: A lookup hits more than it may.
@@ -121,9 +146,10 @@ def collect_evidence(
     if (hit_blocks > touches.log.cap_blocks).any() or hit_blocks.shape != touches.order.shape:
         raise InternalError("a lookup hits blocks behind its cap")
     gone = order_removals(removals, touches)
-    offset, found = _run(touches, hit_blocks, lifetimes, gone, ttl_us)
+    flight_end = np.zeros(len(hit_blocks), np.int64) if in_flight is None else in_flight.end_block
+    offset, found = _run(touches, hit_blocks, flight_end, lifetimes, gone, ttl_us)
     own, elsewhere = found[:, kernel.OWN], found[:, kernel.ELSE]
-    needed = _needed(touches, offset, found, ttl_us)
+    needed = _needed(touches, offset, found, ttl_us) if distances else np.full(2 * len(found), -1, np.int64)
     event = np.append(touches.resets.event, -1)
     removal = found[:, kernel.REMOVAL]
     return Evidence(
@@ -141,7 +167,16 @@ def collect_evidence(
         else_distance_blocks=needed[1::2],
         removed_at_us=np.append(gone.at_us, NO_TIME)[removal],
         removed_by=np.append(gone.lookup, -1)[removal],
+        **({} if in_flight is None else _in_flight(found, in_flight)),
     )
+
+
+def _in_flight(found: NDArray[np.int32], in_flight: InFlight) -> dict[str, NDArray[Any]]:
+    """Say of which missed segments somebody was computing the blocks."""
+    asking = found[:, kernel.LOOKUP]
+    flying = (found[:, kernel.ZONE] == kernel.MISSED) & (found[:, kernel.FIRST] < in_flight.end_block[asking])
+    rule = np.where(flying, RULES.index("in_flight"), -1).astype(np.int8)
+    return {"rule": rule, "in_flight": np.where(flying, in_flight.lookup[asking], -1)}
 
 
 def evidence_table(
@@ -161,7 +196,7 @@ def evidence_table(
     def numbered(local: NDArray[np.int64]) -> NDArray[np.int64]:
         return local if lookup is None else np.where(local < 0, -1, lookup[local])
 
-    replica = evidence.resident_replica
+    replica, nobody = evidence.resident_replica, np.full(len(evidence), -1, np.int64)
     columns = {
         "lookup": numbered(evidence.lookup),
         "first_block": evidence.first_block,
@@ -177,12 +212,17 @@ def evidence_table(
         "else_distance_blocks": evidence.else_distance_blocks,
         "removed_at": evidence.removed_at_us,
         "removed_by": numbered(evidence.removed_by),
+        "in_flight_lookup": numbered(nobody if evidence.in_flight is None else evidence.in_flight),
     }
     schema = SEGMENT_FACTS.arrow()
+    rule = np.full(len(evidence), -1, np.int8) if evidence.rule is None else evidence.rule
+    named = {"rule": pa.array(RULES).take(pa.array(rule, mask=rule < 0))}
     arrays = [
-        pa.array(columns[field.name], mask=_absent(columns[field.name]) if field.nullable else None).cast(
-            field.type
-        )
+        named[field.name]
+        if field.name in named
+        else pa.array(
+            columns[field.name], mask=_absent(columns[field.name]) if field.nullable else None
+        ).cast(field.type)
         for field in schema
     ]
     return pa.table(arrays, schema=schema)
@@ -196,6 +236,7 @@ def _absent(column: NDArray[np.int64]) -> NDArray[np.bool_]:
 def _run(
     touches: Touches,
     hit_blocks: NDArray[np.int64],
+    flight_end: NDArray[np.int64],
     lifetimes: Lifetimes,
     removals: OrderedRemovals,
     ttl_us: int | None,
@@ -211,6 +252,7 @@ def _run(
         read_only(np.where(log.refused, 0, log.keyed_blocks), np.int32),
         read_only(log.cap_blocks, np.int32),
         read_only(hit_blocks, np.int32),
+        read_only(flight_end, np.int32),
         read_only(log.paths.offset, np.int64),
         read_only(log.paths.chain, np.int32),
         read_only(log.chains.chain_depth, np.int32),

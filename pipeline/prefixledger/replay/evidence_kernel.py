@@ -56,6 +56,7 @@ def collect_segments(
     keyed_blocks: NDArray[np.int32],
     cap_blocks: NDArray[np.int32],
     hit_blocks: NDArray[np.int32],
+    flight_end: NDArray[np.int32],
     path_offset: NDArray[np.int64],
     path_chain: NDArray[np.int32],
     chain_depth: NDArray[np.int32],
@@ -105,6 +106,7 @@ def collect_segments(
         keyed_blocks: int32[m], blocks to be cut into segments, 0 where the lookup was refused.
         cap_blocks: int32[m], blocks that may hit.
         hit_blocks: int32[m], blocks that did.
+        flight_end: int32[m], end of the missed blocks that somebody was computing, 0 for none; segments end there.
         path_offset: int64[m + 1].
         path_chain: int32[e].
         chain_depth: int32[c].
@@ -145,6 +147,7 @@ def collect_segments(
         full = keyed_blocks[i]
         cap = cap_blocks[i]
         hit = hit_blocks[i]
+        flight = flight_end[i]
         segment_offset[i] = n
         p = piece_offset[slot_of[i]]
 
@@ -247,6 +250,8 @@ def collect_segments(
                     elif depth + at >= hit:
                         zone = MISSED
                         end = min(end, cap - depth)
+                        if depth + at < flight:
+                            end = min(end, flight - depth)
                     else:
                         end = min(end, hit - depth)
                     # Uses only get older further down a chain, so whoever comes first stays first to the end of its node.
@@ -298,6 +303,7 @@ def collect_segments(
                         or segments[row, OWN] != own
                         or segments[row, ELSE] != elsewhere
                         or segments[row, RESIDENT] != resident
+                        or depth + at == flight
                     ):
                         if n == segments.shape[0]:
                             return SEGMENTS_FULL

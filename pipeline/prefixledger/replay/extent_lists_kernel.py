@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 # Columns of `extents`; the sentinel closes the free queue to a ring, first to go at its Q_NEXT.
 CHAIN, LO, HI, PINS, NEXT, PREV, Q_NEXT, Q_PREV, DOWN, KIND, USER, U_NEXT, U_PREV, SPARE, TOP = range(15)
 EXTENT_COLUMNS = 16  # 64 bytes: one cache line a row
-# Kinds: oldest copies, younger copies, blocks whose key is not in the log, blocks that lost their key while in use.
-PRIMARY, SIDE, UNKNOWN, LOST = range(4)
+# Kinds: oldest copies, younger copies, blocks whose key is not in the log, blocks that lost their key while in use, free
+# slots that stand in the queue without a key.
+PRIMARY, SIDE, UNKNOWN, LOST, UNHASHED = range(5)
 # Columns of `chains`: per chain, valid while STAMP is the present epoch; SIDE_FIRST - FIRST = SIDE - PRIMARY, twice.
 STAMP, LENGTH, FIRST, LAST, SIDE_FIRST, SIDE_LAST = range(6)
 CHAIN_COLUMNS = 8
@@ -95,6 +96,59 @@ def dequeue(extents: NDArray[np.int32], e: int) -> None:
     before, after = extents[e, Q_PREV], extents[e, Q_NEXT]
     extents[before, Q_NEXT] = after
     extents[after, Q_PREV] = before
+
+
+@part
+def enqueue_unhashed(extents: NDArray[np.int32], count: int) -> bool:
+    """Put slots without a key into the free queue, behind all others; False where the table is full. O(1)."""
+    last = extents[0, Q_PREV]
+    if count > 0 and extents[last, KIND] == UNHASHED:
+        extents[last, HI] += count
+    elif count > 0:
+        e = new_extent(extents, -1, 0, count, UNHASHED, 0)
+        if e == 0:
+            return False
+        enqueue(extents, e, last)
+    return True
+
+
+@part
+def reaches_a_key(extents: NDArray[np.int32], count: int) -> bool:
+    """Say whether the first ``count`` slots of the free queue hold a key. O(extents)."""
+    e = extents[0, Q_NEXT]
+    while count > 0 and extents[e, KIND] == UNHASHED:
+        count -= extents[e, HI] - extents[e, LO]
+        e = extents[e, Q_NEXT]
+    return count > 0
+
+
+@part
+def pinned_hits(
+    path_chain: NDArray[np.int32],
+    chain_length: NDArray[np.int32],
+    chains: NDArray[np.int32],
+    extents: NDArray[np.int32],
+    entry: int,
+    limit: int,
+    epoch: int,
+) -> int:
+    """Count the first ``limit`` blocks from path entry ``entry`` that are resident and in use. O(extents)."""
+    pinned = 0
+    while limit > 0:
+        c = path_chain[entry]
+        if chains[c, STAMP] != epoch:
+            break
+        count = min(chains[c, LENGTH], limit)
+        e = chains[c, FIRST]
+        while e != 0 and extents[e, LO] < count:
+            if extents[e, PINS] > 0:
+                pinned += min(extents[e, HI], count) - extents[e, LO]
+            e = extents[e, NEXT]
+        limit -= count
+        if count < chain_length[c]:
+            break
+        entry += 1
+    return pinned
 
 
 @part
@@ -196,6 +250,42 @@ def heap_push(
         i = j
     heap_at[i] = at
     heap_what[i] = what
+
+
+@part
+def heap_drop(heap_at: NDArray[np.int64], heap_what: NDArray[np.int64], size: int, what: int) -> int:
+    """Take an entry out of a binary heap of ``size`` entries, if it is there; return the new size. O(size)."""
+    k = 0
+    while k < size and heap_what[k] != what:
+        k += 1
+    if k == size:
+        return size
+    last = size - 1
+    at, moved = heap_at[last], heap_what[last]
+    i = k
+    while i > 0:
+        j = (i - 1) // 2
+        if heap_at[j] < at or (heap_at[j] == at and heap_what[j] < moved):
+            break
+        heap_at[i] = heap_at[j]
+        heap_what[i] = heap_what[j]
+        i = j
+    while i == k or i > k:
+        j = 2 * i + 1
+        if j >= last:
+            break
+        if j + 1 < last and (
+            heap_at[j + 1] < heap_at[j] or (heap_at[j + 1] == heap_at[j] and heap_what[j + 1] < heap_what[j])
+        ):
+            j += 1
+        if at < heap_at[j] or (at == heap_at[j] and moved < heap_what[j]):
+            break
+        heap_at[i] = heap_at[j]
+        heap_what[i] = heap_what[j]
+        i = j
+    heap_at[i] = at
+    heap_what[i] = moved
+    return last
 
 
 @part

@@ -29,11 +29,13 @@ from prefixledger.replay.extent_lists_kernel import (
     SPARE,
     STAMP,
     TOP,
+    UNHASHED,
     UNKNOWN,
     USER,
     dequeue,
     drop_extent,
     enqueue,
+    enqueue_unhashed,
     link_copy,
     link_use,
     new_cell,
@@ -53,41 +55,13 @@ if TYPE_CHECKING:
 HELD, UNKEYED, NAMELESS, EPOCH, SLOTS, FULL, ENTRY, POSITION = range(8)
 REQUEST_COLUMNS = 8
 # Columns of `removals`.
-R_LOOKUP, R_REPLICA, R_CHAIN, R_LO, R_HI, R_RESIDENT, R_EXPIRED = range(7)
-REMOVAL_COLUMNS = 7
-# Entries of `pool`: the replica, its free slots, those of them that hold nothing, entries of its heap, removals listed.
-REPLICA, FREE, BLANK, HEAP, REMOVED = range(5)
-POOL_ENTRIES = 5
+R_LOOKUP, R_REPLICA, R_CHAIN, R_LO, R_HI, R_RESIDENT, R_EXPIRED, R_AFTER, R_ADMITS = range(9)
+REMOVAL_COLUMNS = 9
+# Entries of `pool`: the replica, its free slots, those of them that hold nothing, entries of its heap, removals listed,
+# the row that was admitted last, whether a row is being admitted, again or not.
+REPLICA, FREE, BLANK, HEAP, REMOVED, ADMITTED, ADMITS = range(7)
+POOL_ENTRIES = 7
 EXTENTS_FULL, CELLS_FULL, REMOVALS_FULL = -1, -2, -3
-
-
-@part
-def pinned_hits(
-    path_chain: NDArray[np.int32],
-    chain_length: NDArray[np.int32],
-    chains: NDArray[np.int32],
-    extents: NDArray[np.int32],
-    entry: int,
-    limit: int,
-    epoch: int,
-) -> int:
-    """Count the first ``limit`` blocks from path entry ``entry`` that are resident and in use. O(extents)."""
-    pinned = 0
-    while limit > 0:
-        c = path_chain[entry]
-        if chains[c, STAMP] != epoch:
-            break
-        count = min(chains[c, LENGTH], limit)
-        e = chains[c, FIRST]
-        while e != 0 and extents[e, LO] < count:
-            if extents[e, PINS] > 0:
-                pinned += min(extents[e, HI], count) - extents[e, LO]
-            e = extents[e, NEXT]
-        limit -= count
-        if count < chain_length[c]:
-            break
-        entry += 1
-    return pinned
 
 
 @part
@@ -215,10 +189,10 @@ def remove_blocks(
             lo = hi - count
             extents[e, HI] = lo
         else:
-            if kind != UNKNOWN:
+            if kind <= SIDE:
                 above = extents[e, PREV]
                 unlink_copy(chains, extents, e)
-            if ttl_us >= 0:
+            if ttl_us >= 0 and kind != UNHASHED:
                 unlink_use(extents, user_first, e)
             if extents[e, PINS] > 0:
                 extents[e, KIND] = LOST
@@ -229,7 +203,7 @@ def remove_blocks(
                     pool[BLANK] += hi - lo
         if not expire:
             count -= hi - lo
-        if kind == UNKNOWN:
+        if kind > SIDE:
             continue
         if kind == PRIMARY and fill_gap(chains, extents, c, above, lo, hi, ttl_us) != 0:
             return EXTENTS_FULL
@@ -244,6 +218,8 @@ def remove_blocks(
             removals[i, R_HI] = hi
             removals[i, R_RESIDENT] = chains[c, LENGTH]
             removals[i, R_EXPIRED] = expire
+            removals[i, R_AFTER] = pool[ADMITTED]
+            removals[i, R_ADMITS] = pool[ADMITS]
             removal_at_us[i] = at_us
             pool[REMOVED] = i + 1
     return 0
@@ -327,6 +303,7 @@ def release(
     row: int,
     alive: bool,
     ttl_us: int,
+    in_line: bool,
 ) -> int:
     """Release all that a row holds, deepest first; what joins the last in the queue without a seam becomes one with it.
 
@@ -334,11 +311,16 @@ def release(
         0, or that the table is full. O(extents).
     """
     nameless = requests[row, NAMELESS]
-    pool[FREE] += requests[row, UNKEYED] + nameless
-    pool[BLANK] += requests[row, UNKEYED]
+    unhashed = requests[row, UNKEYED]
+    pool[FREE] += unhashed + nameless
     if not alive:
-        pool[BLANK] += nameless
-    elif nameless > 0:
+        unhashed += nameless
+        nameless = 0
+    if not in_line:
+        pool[BLANK] += unhashed
+    elif not enqueue_unhashed(extents, unhashed):
+        return EXTENTS_FULL
+    if nameless > 0:
         e = new_extent(extents, -1, 0, nameless, UNKNOWN, 0)
         if e == 0:
             return EXTENTS_FULL
@@ -355,8 +337,11 @@ def release(
                 pool[FREE] += hi - lo
                 last = extents[0, Q_PREV]
                 if extents[e, KIND] == LOST:
-                    pool[BLANK] += hi - lo
                     drop_extent(extents, e)
+                    if in_line:
+                        enqueue_unhashed(extents, hi - lo)  # the row just dropped is room enough
+                    else:
+                        pool[BLANK] += hi - lo
                 elif (
                     extents[last, KIND] == PRIMARY
                     and extents[last, CHAIN] == extents[e, CHAIN]

@@ -12,6 +12,7 @@ from prefixledger.kernels.arrays import read_only
 from prefixledger.replay import extent_lists_kernel as lists
 from prefixledger.replay import extent_moves_kernel as moves
 from prefixledger.replay import extents_kernel as kernel
+from prefixledger.replay.extent_preempt_kernel import DECODE_COLUMNS
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -57,8 +58,8 @@ class Output:
 
     Attributes:
         mode: ``at_release``: slots and keys of the whole output just before the release, or nothing where it finds no
-            room. ``as_decoded``: token by token, evenly from the end of the prefill to the release; a request that finds
-            no room stops growing.
+            room. ``as_decoded``: token by token, evenly from the end of the prefill to the release; where there is no
+            room, the request that was admitted last is preempted and prefilled anew when it fits again.
         tokens: int64[n]; the last token of an output never has KV.
         keyed_blocks: int64[n], full blocks of prompt + output whose keys are known, from ``Traffic.keyed_blocks`` to
             ``(prompt_tokens + tokens - 1) // block_size``; the others only take room.
@@ -100,6 +101,8 @@ class Removals:
         resident: int32[k], blocks of the chain that are resident right after it, counted from its head. A younger copy may
             have stepped in: keys are gone from ``max(lo, resident)`` on.
         expired: bool[k], false: evicted.
+        after: int32[k], the row that was admitted last before it on this replica, -1 for none; None: not written down.
+        admits: bool[k], whether an admission took the room, be it of a preempted row again; None: not written down.
     """
 
     lookup: NDArray[np.int32]
@@ -110,6 +113,8 @@ class Removals:
     hi: NDArray[np.int32]
     resident: NDArray[np.int32]
     expired: NDArray[np.bool_]
+    after: NDArray[np.int32] | None = None
+    admits: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +129,11 @@ class Replayed:
         reset_ignored: bool[k], in the order of ``Resets``.
         first_eviction_us: int64[replicas], -1 where none occurred.
         removals: None unless asked for.
+        preempted: int32[n], how often it had to make room for the output of others, or its own.
+        recompute_tokens: int64[n], tokens of prompt and output that were computed again after that; they stand outside
+            the books, as do the hits of the lookups that a resumed request makes.
+        stored_blocks: int64[n], full blocks of prompt and output that each had keyed up to its release, 0 where it was
+            refused; None unless removals are asked for.
     """
 
     hit_blocks: NDArray[np.int32]
@@ -132,10 +142,13 @@ class Replayed:
     refused: NDArray[np.bool_]
     reset_ignored: NDArray[np.bool_]
     first_eviction_us: NDArray[np.int64]
+    preempted: NDArray[np.int32]
+    recompute_tokens: NDArray[np.int64]
     removals: Removals | None
+    stored_blocks: NDArray[np.int64] | None = None
 
 
-class _Inputs(NamedTuple):
+class Inputs(NamedTuple):
     """What the kernel reads, in the order of its arguments."""
 
     rows: NDArray[np.int32]
@@ -166,6 +179,7 @@ def replay_extents(
     output: Output | None = None,
     resets: Resets | None = None,
     hit_saves_us: float = 0.0,
+    unhashed_in_line: bool = False,
     log_removals: bool = False,
 ) -> Replayed:
     """Replay one pool under profile ``vllm``.
@@ -180,6 +194,8 @@ def replay_extents(
         output: None: ignored.
         resets: None: none.
         hit_saves_us: Microseconds of prefill that a hit block saves.
+        unhashed_in_line: Whether freed slots without a key, a prompt's partial tail above all, wait behind all others, as
+            in vLLM up to 0.22; else they are used first, as from 0.24 on.
         log_removals: Whether to list what left the cache.
 
     Raises:
@@ -188,8 +204,8 @@ def replay_extents(
     """
     resets = resets or Resets(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.bool_))
     reset_order = np.lexsort((resets.at_us, resets.replica))
-    inputs = _inputs(traffic, chain_length, replicas, output, resets, reset_order)
-    _check(inputs, block_size, replicas)
+    inputs = lay_out(traffic, chain_length, replicas, output, resets, reset_order)
+    check_inputs(inputs, block_size, replicas)
     modes = {"at_release": kernel.AT_RELEASE, "as_decoded": kernel.AS_DECODED}
     rules = (
         int(block_size),
@@ -197,6 +213,7 @@ def replay_extents(
         -1 if ttl_us is None else int(ttl_us),
         kernel.IGNORE if output is None else modes[output.mode],
         float(hit_saves_us),
+        bool(unhashed_in_line),
         bool(log_removals),
     )
     found = _run(inputs, rules, replicas, log_removals=log_removals)
@@ -205,20 +222,21 @@ def replay_extents(
     return replace(found, reset_ignored=ignored)
 
 
-def _inputs(
+def lay_out(
     traffic: Traffic,
     chain_length: NDArray[np.int32],
     replicas: int,
     output: Output | None,
     resets: Resets,
     reset_order: NDArray[np.int64],
-) -> _Inputs:
+) -> Inputs:
+    """Bring the lookups of one pool into the shape that kernels read; resets in ``reset_order``."""
     n = len(traffic.arrival_us)
     zeros = np.zeros(n, np.int64)
     rows = np.argsort(traffic.replica, kind="stable") if replicas > 1 else np.arange(n)
     row_start = np.concatenate(([0], np.cumsum(np.bincount(traffic.replica, minlength=replicas))))
     reset_start = np.searchsorted(resets.replica[reset_order], np.arange(replicas + 1))
-    return _Inputs(
+    return Inputs(
         rows=read_only(rows, np.int32),
         row_start=read_only(row_start, np.int64),
         arrival_us=read_only(traffic.arrival_us, np.int64),
@@ -239,7 +257,7 @@ def _inputs(
     )
 
 
-def _check(inputs: _Inputs, block_size: int, replicas: int) -> None:
+def check_inputs(inputs: Inputs, block_size: int, replicas: int) -> None:
     """Refuse what would make the kernel read outside its arrays or run back in time: it checks nothing."""
     if len(inputs.row_start) != replicas + 1:
         raise InternalError("a lookup asks a replica that the pool lacks")
@@ -262,7 +280,7 @@ def _check(inputs: _Inputs, block_size: int, replicas: int) -> None:
 
 
 def _run(
-    inputs: _Inputs, rules: tuple[int, int, int, int, float, bool], replicas: int, *, log_removals: bool
+    inputs: Inputs, rules: tuple[int, int, int, int, float, bool, bool], replicas: int, *, log_removals: bool
 ) -> Replayed:
     """Run the kernel, again with four times the rows wherever a table was too small."""
     n, n_chains = len(inputs.arrival_us), len(inputs.chain_length)
@@ -272,6 +290,7 @@ def _run(
         moves.REMOVALS_FULL: FIRST_ROWS + 4 * n if log_removals else 0,
     }
     while True:
+        requests = np.empty((n, moves.REQUEST_COLUMNS), np.int32)
         removals = np.empty((rows[moves.REMOVALS_FULL], moves.REMOVAL_COLUMNS), np.int32)
         removal_at_us = np.empty(len(removals), np.int64)
         out = (
@@ -282,27 +301,46 @@ def _run(
             np.zeros(len(inputs.reset_at_us), np.bool_),
             np.full(replicas, -1, np.int64),
         )
+        again = (np.zeros(n, np.int32), np.zeros(n, np.int64))
         status = kernel.replay_extents(
             *inputs,
             *rules,
             np.zeros((n_chains, lists.CHAIN_COLUMNS), np.int32),
             np.empty((rows[moves.EXTENTS_FULL], lists.EXTENT_COLUMNS), np.int32),
             np.empty((rows[moves.CELLS_FULL], lists.CELL_COLUMNS), np.int32),
-            np.empty((n, moves.REQUEST_COLUMNS), np.int32),
+            requests,
             np.empty(2 * n, np.int64),
             np.empty(2 * n, np.int64),
             np.zeros(n, np.int32),
+            np.empty((n if rules[3] == kernel.AS_DECODED else 1, DECODE_COLUMNS), np.int64),
             np.empty(moves.POOL_ENTRIES, np.int64),
             removals,
             removal_at_us,
             *out,
+            *again,
         )
         if status >= 0:
             break
         rows[status] *= 4
+    if not log_removals:
+        return Replayed(*out, *again, removals=None)
     return Replayed(
-        *out, removals=_removals(removals[:status], removal_at_us[:status]) if log_removals else None
+        *out,
+        *again,
+        removals=_removals(removals[:status], removal_at_us[:status]),
+        stored_blocks=_stored_blocks(inputs, requests, refused=out[3]),
     )
+
+
+def _stored_blocks(
+    inputs: Inputs, requests: NDArray[np.int32], refused: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """Return how far down its path each request has keyed blocks."""
+    covered = np.concatenate(([0], np.cumsum(inputs.chain_length[inputs.path_chain], dtype=np.int64)))
+    entry = np.where(refused, inputs.path_offset[:-1], requests[:, moves.ENTRY])
+    position = np.where(refused, 0, requests[:, moves.POSITION])
+    stored: NDArray[np.int64] = covered[entry] - covered[inputs.path_offset[:-1]] + position
+    return stored
 
 
 def _removals(table: NDArray[np.int32], at_us: NDArray[np.int64]) -> Removals:
@@ -316,4 +354,6 @@ def _removals(table: NDArray[np.int32], at_us: NDArray[np.int64]) -> Removals:
         hi=columns[moves.R_HI],
         resident=columns[moves.R_RESIDENT],
         expired=columns[moves.R_EXPIRED].astype(np.bool_),
+        after=columns[moves.R_AFTER],
+        admits=columns[moves.R_ADMITS].astype(np.bool_),
     )

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prefixledger.replay.extent_lists_kernel import empty_tables, heap_pop, heap_push
+from prefixledger.replay.extent_lists_kernel import (
+    empty_tables,
+    heap_pop,
+    heap_push,
+    pinned_hits,
+    reaches_a_key,
+)
 from prefixledger.replay.extent_moves_kernel import (
+    ADMITS,
+    ADMITTED,
     BLANK,
     ENTRY,
     EPOCH,
@@ -20,9 +28,17 @@ from prefixledger.replay.extent_moves_kernel import (
     forget_all,
     key_blocks,
     pin_hits,
-    pinned_hits,
     release,
     remove_blocks,
+)
+from prefixledger.replay.extent_preempt_kernel import (
+    END_US,
+    FIRST_US,
+    OUTPUT,
+    STACK,
+    TOKENS,
+    TURN,
+    make_room,
 )
 from prefixledger.replay.jit import kernel
 
@@ -57,6 +73,7 @@ def replay_extents(
     ttl_us: int,
     output: int,
     hit_saves_us: float,
+    in_line: bool,
     log: bool,
     chains: NDArray[np.int32],
     extents: NDArray[np.int32],
@@ -65,6 +82,7 @@ def replay_extents(
     heap_at: NDArray[np.int64],
     heap_what: NDArray[np.int64],
     user_first: NDArray[np.int32],
+    decode: NDArray[np.int64],
     pool: NDArray[np.int64],
     removals: NDArray[np.int32],
     removal_at_us: NDArray[np.int64],
@@ -74,18 +92,24 @@ def replay_extents(
     refused: NDArray[np.bool_],
     reset_ignored: NDArray[np.bool_],
     first_eviction_us: NDArray[np.int64],
+    preempted: NDArray[np.int32],
+    recompute_tokens: NDArray[np.int64],
 ) -> int:
     """Replay the lookups of one pool.
 
     The oldest copies of a chain's resident blocks lie in its primary list, extents that tile ``[0, LENGTH)``; younger
     copies wait in the side list, oldest first. A lookup reads ``LENGTH``; a pin splits the extent in which a request
     stops; a release joins extents again where nothing came between. Blank slots are only counted: they always go first.
+    ``in_line`` only those are blank that were never used, or that lost their key while they were free.
 
     Rules: vLLM 0.33 (``BlockPool``, ``KVCacheManager``). At equal times: growth, releases, resets, admissions; growth
-    and releases by (time, row). The head of the queue is tried again after a release only. A prompt larger than the cache
-    is refused when its turn comes. With a TTL a copy loses its key, and a free one its place, once it was last used by an
+    and releases by (time, row). The head of the queue is tried again after a release or a preemption only. A prompt larger
+    than the cache is refused when its turn comes. With a TTL a copy loses its key, and a free one its place, once it was last used by an
     admission more than ``ttl_us`` ago, pinned or not; a request older than that, or than a reset, keys nothing more.
-    Output that finds no room: all or nothing ``AT_RELEASE``; ``AS_DECODED`` the request stops growing.
+    Output that finds no room: all or nothing ``AT_RELEASE``. ``AS_DECODED`` the request that was admitted last is
+    preempted: its blocks are released, keys and all, and it stands at the head of those that wait until prompt and output
+    so far fit again; that is looked up and prefilled anew, and only what output is left follows. A request that fills the
+    whole cache, and any under a TTL, which no engine has, stops growing instead.
 
     Time O(path entries + pieces moved + output blocks), amortised; memory by live extents, never by capacity.
 
@@ -110,6 +134,7 @@ def replay_extents(
         ttl_us: -1 for none.
         output: ``IGNORE``, ``AT_RELEASE`` or ``AS_DECODED``.
         hit_saves_us: How much a hit block shortens the prefill.
+        in_line: Whether freed slots without a key go behind all others (vLLM up to 0.22), else before them (from 0.24 on).
         log: Whether to fill ``removals``.
         chains: int32[chains, 8], zeros; scratch.
         extents: int32[any, 16]; scratch.
@@ -118,9 +143,10 @@ def replay_extents(
         heap_at: int64[2 n]; scratch.
         heap_what: int64[2 n]; scratch: row for growth, n + row for a release.
         user_first: int32[n], zeros; scratch, used with a TTL only: head of the row's list of blocks, deepest first.
-        pool: int64[5]; scratch.
-        removals: int32[any, 7], out, by replica and time: lookup (-1 expired), replica, chain, lo, hi, blocks of the chain
-            that are resident after it, expired.
+        decode: int64[n, 6]; scratch, used ``AS_DECODED`` only.
+        pool: int64[7]; scratch.
+        removals: int32[any, 9], out, by replica and time: lookup (-1 expired), replica, chain, lo, hi, blocks of the chain
+            that are resident after it, expired, row admitted last, by an admission.
         removal_at_us: int64[any], out; for expired blocks the last moment at which they were valid.
         hit_blocks: int32[n], out, zeros.
         admitted_us: int64[n], out.
@@ -128,6 +154,8 @@ def replay_extents(
         refused: bool[n], out, zeros.
         reset_ignored: bool[resets], out, zeros.
         first_eviction_us: int64[replicas], out, filled with -1.
+        preempted: int32[n], out, zeros: how often.
+        recompute_tokens: int64[n], out, zeros: tokens computed again after that.
 
     Returns:
         The number of removals, or which scratch array was too small.
@@ -141,17 +169,17 @@ def replay_extents(
         empty_tables(extents, cells)
         pool[REPLICA] = replica
         pool[FREE] = pool[BLANK] = capacity
-        pool[HEAP] = 0
+        pool[HEAP], pool[ADMITTED] = 0, -1
         epoch += 1
-        running = 0
+        running = waiting = turn = 0
         head = to_expire = row_start[replica]
         blocked = False
         now = -_NEVER
         while True:
             at = _NEVER
             action = _NOTHING
-            if head < end and not blocked:
-                at = max(arrival_us[rows[head]], now)
+            if not blocked and (waiting > 0 or head < end):
+                at = now if waiting > 0 else max(arrival_us[rows[head]], now)
                 action = _ADMIT
             if reset < reset_end and reset_at_us[reset] <= at:
                 at = reset_at_us[reset]
@@ -183,7 +211,7 @@ def replay_extents(
             if action == _NOTHING:
                 break
             now = at
-
+            pool[ADMITS] = action == _ADMIT
             if action == _RESET:
                 if running > 0 and not reset_force[reset]:
                     reset_ignored[reset] = True
@@ -199,21 +227,26 @@ def replay_extents(
             # What the step asks for: slots, and blocks to key from the row's place on its path.
             need = n_keyed = 0
             if action == _ADMIT:
-                row = rows[head]
-                slots = (prompt_tokens[row] + block_size - 1) // block_size
+                resumed = waiting > 0
+                row = decode[waiting - 1, STACK] if resumed else rows[head]
+                tokens = decode[row, TOKENS] if resumed else prompt_tokens[row]
+                slots = (tokens + block_size - 1) // block_size
                 if slots > capacity:
                     refused[row] = True
                     admitted_us[row] = finished_us[row] = now
                     head += 1
                     continue
-                limit = min((prompt_tokens[row] - 1) // block_size, keyed_blocks[row])
+                full = tokens // block_size
+                keyed = min(output_keyed_blocks[row], full) if resumed else keyed_blocks[row]
+                limit = min((tokens - 1) // block_size, keyed)
                 entry = path_offset[row]
                 if slots > pool[FREE]:  # hits that others pin need no room
                     pinned = pinned_hits(path_chain, chain_length, chains, extents, entry, limit, epoch)
                     if slots - pinned > pool[FREE]:
                         blocked = True
                         continue
-                head += 1
+                waiting -= int(resumed)
+                head += int(not resumed)
                 running += 1
                 requests[row, ENTRY] = entry
                 hits = pin_hits(
@@ -233,15 +266,26 @@ def replay_extents(
                 if hits < 0:
                     return hits
                 need = slots - hits
-                n_keyed = keyed_blocks[row] - hits
-                full = prompt_tokens[row] // block_size
+                n_keyed = keyed - hits
                 requests[row, UNKEYED] = slots - full
-                requests[row, NAMELESS] = full - keyed_blocks[row]
+                requests[row, NAMELESS] = full - keyed
                 requests[row, EPOCH] = epoch
-                saved = min(prefill_us[row], int(hits * hit_saves_us + 0.5))
-                hit_blocks[row] = hits
-                admitted_us[row] = now
-                finished_us[row] = now + hold_us[row] - saved
+                prefill = prefill_us[row] * tokens // prompt_tokens[row] if resumed else prefill_us[row]
+                first_us = now + prefill - min(prefill, int(hits * hit_saves_us + 0.5))
+                if resumed:
+                    finished_us[row] = first_us + decode[row, END_US]
+                    recompute_tokens[row] += tokens - hits * block_size
+                else:
+                    finished_us[row] = first_us + hold_us[row] - prefill
+                    hit_blocks[row], pool[ADMITTED] = hits, row
+                    admitted_us[row] = now
+                if output == AS_DECODED:
+                    if not resumed:
+                        decode[row, TOKENS], decode[row, OUTPUT] = tokens, output_tokens[row]
+                    decode[row, FIRST_US] = first_us
+                    decode[row, END_US] = finished_us[row]
+                    decode[row, TURN] = turn
+                    turn += 1
                 heap_push(heap_at, heap_what, pool[HEAP], finished_us[row], n + row)
                 pool[HEAP] += 1
             else:
@@ -256,7 +300,33 @@ def replay_extents(
                     to_slot, to_full = slots * block_size + 1, (full + 1) * block_size
                     if to_slot <= to_full:
                         if pool[FREE] == 0:
-                            continue  # it stops growing
+                            if ttl_us >= 0 or slots == capacity:
+                                continue  # it stops growing
+                            status = make_room(
+                                chains,
+                                extents,
+                                cells,
+                                requests,
+                                user_first,
+                                heap_at,
+                                heap_what,
+                                decode,
+                                pool,
+                                preempted,
+                                row,
+                                waiting,
+                                now,
+                                capacity * block_size,
+                                epoch,
+                                in_line,
+                            )
+                            if status < 0:
+                                return status
+                            waiting += status
+                            running -= status
+                            blocked = False
+                            if decode[waiting - 1, STACK] == row:
+                                continue
                         need = 1
                         slots += 1
                         requests[row, UNKEYED] += 1
@@ -280,31 +350,29 @@ def replay_extents(
                             nameless = tokens // block_size - output_keyed_blocks[row]
                             requests[row, UNKEYED] -= n_keyed + nameless - requests[row, NAMELESS]
                             requests[row, NAMELESS] = nameless
-            if output == AS_DECODED and action != _RELEASE and output_tokens[row] > 1:
-                step = min(slots * block_size + 1, (full + 1) * block_size) - prompt_tokens[row] - 1
-                if step < output_tokens[row] - 1:
-                    saved = min(prefill_us[row], int(hit_blocks[row] * hit_saves_us + 0.5))
-                    first_us = admitted_us[row] + prefill_us[row] - saved
-                    grow_us = first_us + step * (finished_us[row] - first_us) // (output_tokens[row] - 1)
+            if output == AS_DECODED and action != _RELEASE and decode[row, OUTPUT] > 1:
+                step = min(slots * block_size + 1, (full + 1) * block_size) - decode[row, TOKENS] - 1
+                if step < decode[row, OUTPUT] - 1:
+                    first_us = decode[row, FIRST_US]
+                    grow_us = first_us + step * (decode[row, END_US] - first_us) // (decode[row, OUTPUT] - 1)
                     heap_push(heap_at, heap_what, pool[HEAP], grow_us, row)
                     pool[HEAP] += 1
             requests[row, SLOTS] = slots
             requests[row, FULL] = full
 
+            status = 0
             pool[FREE] -= need
             if need > pool[BLANK]:
-                if first_eviction_us[replica] < 0:
-                    first_eviction_us[replica] = now
                 evicted = need - pool[BLANK]
+                if first_eviction_us[replica] < 0 and (not in_line or reaches_a_key(extents, evicted)):
+                    first_eviction_us[replica] = now
                 pool[BLANK] = 0
                 status = remove_blocks(
                     chains, extents, user_first, removals, removal_at_us, pool, row, now, evicted, ttl_us, log
                 )
-                if status != 0:
-                    return status
             else:
                 pool[BLANK] -= need
-            if n_keyed > 0:
+            if status == 0 and n_keyed > 0:
                 status = key_blocks(
                     path_chain,
                     chain_length,
@@ -318,12 +386,14 @@ def replay_extents(
                     epoch,
                     ttl_us,
                 )
-                if status != 0:
-                    return status
+            if status != 0:
+                return status
             if action == _RELEASE:
                 running -= 1
                 blocked = False
-                status = release(chains, extents, cells, requests, user_first, pool, row, alive, ttl_us)
+                status = release(
+                    chains, extents, cells, requests, user_first, pool, row, alive, ttl_us, in_line
+                )
                 if status != 0:
                     return status
     listed: int = pool[REMOVED]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prefixledger.config.registry import PROFILES
 from prefixledger.replay.evidence import FOR_EVER_US, Evidence, Lifetimes, RemovalLog, collect_evidence
 from prefixledger.replay.warmup import WarmUp, warm_ups
 
@@ -24,6 +26,8 @@ def pool_evidence(run: PoolRun, touches: Touches) -> Evidence:
         run: The pool.
         touches: Its lookups, with the resets that took effect.
     """
+    if run.hosted is not None:
+        return run.hosted.evidence(touches.resets.event)
     fleet = run.plan.fleet.replicas
     lifetimes = Lifetimes(
         live_from_us=np.asarray([replica.live_from_us for replica in fleet], np.int64),
@@ -39,8 +43,22 @@ def pool_evidence(run: PoolRun, touches: Touches) -> Evidence:
         chain=run.gone.chain.astype(np.int32),
         resident=run.gone.first.astype(np.int32),  # behind a hole nothing can hit, so the first one counts
         expired=run.gone.expired,
+        after=run.gone.after,
     )
-    return collect_evidence(touches, run.hit_blocks, lifetimes, removals=removals, ttl_us=run.plan.ttl_us)
+    found = collect_evidence(
+        touches,
+        run.hit_blocks,
+        lifetimes,
+        removals=removals,
+        ttl_us=run.plan.ttl_us,
+        distances=PROFILES[run.plan.pool.cache.profile].stack,
+        in_flight=run.in_flight,
+    )
+    if run.plan.pool.tier is None or not run.plan.pool.tier.shared:
+        return found
+    # What happens to a replica takes nothing out of a store that all share: it had to make room there.
+    none = np.full(len(found), -1, np.int64)
+    return replace(found, own_reset=none, else_reset=none)
 
 
 def pool_warm_ups(run: PoolRun, since_us: NDArray[np.int64], log_us: int) -> list[WarmUp]:

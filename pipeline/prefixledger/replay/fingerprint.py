@@ -13,28 +13,47 @@ if TYPE_CHECKING:
 
     from prefixledger.workspace import Workspace
 
-_CODE = ("schema.py", "workspace.py", "config", "kernels", "index", "replay")
+_CODE = (
+    "schema.py",
+    "schema_engines.py",
+    "workspace.py",
+    "config",
+    "config/provider_rules.toml",
+    "kernels",
+    "index",
+    "replay",
+)
 """The parts of the package that a replay's numbers depend on."""
 
 
-def fingerprint(workspace: Workspace, scenario_text: str, from_files: Sequence[str] = ()) -> dict[str, str]:
+def fingerprint(workspace: Workspace, scenario_text: str, besides: Sequence[str] = ()) -> dict[str, str]:
     """Digest everything that a replay depends on.
 
     Args:
-        workspace: Its requests, blocks and last blocks count, byte for byte; the manifest, which also remembers
+        workspace: Its requests, parts, blocks and last blocks count, byte for byte; the manifest, which also remembers
             when a file was given twice, does not.
         scenario_text: The full dump of the scenario, events included.
-        from_files: Ids of the events that came from a file: more is forgiven them.
+        besides: What else decides: ids of the events that came from a file, to which more is forgiven, and what engines
+            said of themselves.
 
     Returns:
         ``workspace``, ``scenario`` and ``code`` digests, the ``version``, and ``digest`` over all of them.
     """
     parts = {
         "workspace": _digest_files(
-            workspace.root, (workspace.requests, workspace.blocks, workspace.last_blocks), "*.parquet"
+            workspace.root,
+            (
+                workspace.requests,
+                workspace.parts,
+                workspace.blocks,
+                workspace.last_blocks,
+                workspace.kv_events,
+                workspace.series,
+            ),
+            "*.parquet",
         ),
         "scenario": hashlib.blake2b(
-            "\n".join([scenario_text, *from_files]).encode(), digest_size=16
+            "\n".join([scenario_text, *besides]).encode(), digest_size=16
         ).hexdigest(),
         "code": _digest_files(_PACKAGE, (_PACKAGE / part for part in _CODE), "*.py"),
         "version": prefixledger.__version__,

@@ -9,7 +9,9 @@ import numpy as np
 
 from prefixledger.replay.chains import build_paths
 from prefixledger.replay.extents import Output, Traffic, replay_extents
-from prefixledger.replay.profile_runs import pack_resets
+from prefixledger.replay.profile_runs import keys_of_extents, pack_resets
+from prefixledger.replay.sglang import radix_pool
+from prefixledger.replay.tiers import Upper, replay_tier, tier_rules
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +45,11 @@ def climb(run: PoolRun) -> dict[str, NDArray[np.int64]]:
 
     Prompts refused at the replayed capacity ask nothing on any rung. Rungs ask in the order and at the times of
     the replay, one request at a time and without output; what running requests change comes after the ladder.
+    A lower tier stands on the last rung, with the capacity that it adds to. A store that all replicas share leaves no
+    loss to routing and resets: on the rungs between, it is the unlimited cache that all of them ask.
     """
+    if run.hosted is not None:
+        return run.hosted.rungs()
     log, plan = run.log, run.plan
     asked = _Asked(
         at_us=log.admitted_us,
@@ -61,7 +67,11 @@ def climb(run: PoolRun) -> dict[str, NDArray[np.int64]]:
         "resets": _unlimited(asked, log.replicas, resets=resets),
         "ttl": _unlimited(asked, log.replicas, resets=resets, ttl_us=plan.ttl_us),
     }
-    rungs["capacity"] = rungs["ttl"] if plan.capacity_blocks is None else _at_capacity(run, resets)
+    if plan.pool.tier is not None and plan.pool.tier.shared:
+        rungs |= dict.fromkeys(("per_replica", "resets", "ttl"), rungs["pooled"])
+    elif plan.capacity_blocks is None:
+        return {**rungs, "capacity": rungs["ttl"]}
+    rungs["capacity"] = _at_capacity(run, resets)
     return rungs
 
 
@@ -76,7 +86,8 @@ def ideal_hits(runs: Sequence[PoolRun], lookups: Lookups, chains: Chains) -> NDA
         lookups: All lookups, in order of arrival.
         chains: The forest, cut into chains.
     """
-    cap_blocks, touched_blocks, path_end = (
+    cap_blocks, keyed_blocks, touched_blocks, path_end = (
+        lookups.n_blocks.copy(),
         lookups.n_blocks.copy(),
         lookups.n_blocks.copy(),
         lookups.last_block.copy(),
@@ -86,12 +97,16 @@ def ideal_hits(runs: Sequence[PoolRun], lookups: Lookups, chains: Chains) -> NDA
         if run.log.touched_blocks is not None:
             touched_blocks[run.lookup] = run.log.touched_blocks
             path_end[run.lookup] = run.path_end
+        if run.hosted is not None:
+            # What a hosted cache does not store, nobody could hit however much it kept.
+            keyed_blocks[run.lookup] = touched_blocks[run.lookup] = run.log.cap_blocks
+            path_end[run.lookup] = run.hosted.stored_block
     paths = build_paths(chains, path_end)
     asked = _Asked(
         at_us=lookups.started_us,
         replica=np.zeros(len(lookups), np.int32),
         cap_blocks=cap_blocks,
-        keyed_blocks=lookups.n_blocks,
+        keyed_blocks=keyed_blocks,
         path_offset=paths.offset,
         path_chain=paths.chain,
         chain_length=chains.chain_length,
@@ -141,6 +156,11 @@ def _at_capacity(run: PoolRun, resets: Resets) -> NDArray[np.int64]:
         path_offset=log.paths.offset,
         path_chain=log.paths.chain,
     )
+    if run.plan.pool.cache.profile == "sglang":
+        tree = radix_pool(
+            traffic, log.chains, block_size=log.block_size, replicas=log.replicas, resets=resets
+        ).replay(capacity_blocks=run.plan.capacity_blocks, ttl_us=run.plan.ttl_us)
+        return tree.hit_blocks.astype(np.int64)
     replayed = replay_extents(
         traffic,
         log.chains.chain_length,
@@ -149,5 +169,11 @@ def _at_capacity(run: PoolRun, resets: Resets) -> NDArray[np.int64]:
         capacity_blocks=run.plan.capacity_blocks,
         ttl_us=run.plan.ttl_us,
         resets=resets,
+        unhashed_in_line=log.unhashed_in_line,
+        log_removals=run.plan.pool.tier is not None,
     )
-    return replayed.hit_blocks.astype(np.int64)
+    hit_blocks = replayed.hit_blocks.astype(np.int64)
+    if replayed.removals is None:
+        return hit_blocks
+    upper = Upper(hit_blocks, log.admitted_us, log.keyed_blocks, keys_of_extents(replayed.removals), resets)
+    return hit_blocks + replay_tier(tier_rules(run.plan.pool, log.block_size), log, upper).host_blocks

@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 from prefixledger.errors import InputError, UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
     from prefixledger.index import Forest
@@ -28,11 +30,13 @@ COLUMNS = (
     "first_token_at",
     "finished_at",
     "provider",
+    "model",
     "session_id",
     "replica",
     "weight",
     "prompt_complete",
     "status",
+    "usage_state",
     "keyed",
     "block_size",
     "prompt_tokens",
@@ -100,11 +104,13 @@ class Log:
         rows: Every kept row.
         lookups: Those that ask a cache.
         forest: The blocks of all of them.
+        parts: Folder of the parts of prompts given as text; None where there is none.
     """
 
     rows: Rows
     lookups: Lookups
     forest: Forest
+    parts: Path | None = None
 
 
 def read_rows(table: pa.Table) -> Rows:
@@ -116,23 +122,25 @@ def read_rows(table: pa.Table) -> Rows:
         table: The requests of an index, in order of arrival.
 
     Raises:
-        InputError: There is no row, or every row with keys failed.
-        UsageError: No row has keys.
+        InputError: There is no row, or every row that carries keys or usage failed.
+        UsageError: No row carries keys or usage.
     """
     if table.num_rows == 0:
         raise InputError("the workspace holds no request", hint="ingest a log first")
     keyed = table["keyed"].to_numpy()
-    if not keyed.any():
-        raise UsageError(
-            "nothing to replay: no row carries block hashes, token ids or text, only lengths and times, so nothing says "
-            "which tokens two prompts share",
-            hint="log block hashes or token ids beside the lengths; without them no hit rate can be known",
-        )
     reached = pc.not_equal(table["status"], "failed").to_numpy()
     is_lookup = keyed & reached
-    if not is_lookup.any():
+    has_usage = pc.equal(table["usage_state"], "present").to_numpy()
+    if not (keyed | has_usage).any():
+        raise UsageError(
+            "nothing to replay: no row carries block hashes, token ids or text, nor what the service read from its cache, "
+            "only lengths and times, so nothing says which tokens two prompts share",
+            hint="log block hashes or token ids beside the lengths, or the cached tokens of each answer; without them no "
+            "hit rate can be known",
+        )
+    if not (is_lookup | (has_usage & reached)).any():
         raise InputError(
-            "nothing to replay: every request that carries keys failed before it reached a cache"
+            "nothing to replay: every request that carries keys or usage failed before it reached a cache"
         )
     return Rows(table=table, started_us=_times(table, "started_at"), is_lookup=is_lookup)
 

@@ -88,17 +88,19 @@ def _ask(
     touched = touches.touched_blocks[rows]
     admitted = ~log.refused[rows]
     nameless = prompt_tokens // log.block_size - log.keyed_blocks[rows]
+    tail = prompt_tokens % log.block_size != 0
+    if log.unhashed_in_line:  # then a tail is not the first slot to go, but a block that nobody can hit
+        nameless, tail = nameless + tail, np.zeros_like(tail)
     given = (
         read_only(order, np.int32),
         read_only(slot_of, np.int32),
         read_only(log.replica[rows], np.int32),
         read_only(touches.replica_start, np.int64),
-        read_only(touches.epoch_start, np.int32),
         read_only(log.admitted_us[rows], np.int64),
         read_only(touched, np.int32),
         read_only(np.where(admitted, touched + nameless, 0), np.int32),
         read_only(np.where(admitted, -(-prompt_tokens // log.block_size), 0), np.int32),
-        read_only(prompt_tokens % log.block_size != 0, np.bool_),
+        read_only(tail, np.bool_),
         read_only(touches.piece_offset, np.int64),
         read_only(touches.piece_end, np.int32),
         read_only(touches.piece_previous, np.int32),
@@ -124,7 +126,7 @@ def _ask(
             np.empty(touches.ghost_older.size, np.int32),
             np.empty(touches.ghost_older.size, np.int32),
             np.empty(touches.ghost_older.size, np.int32),
-            np.zeros((log.replicas, 5), np.int64),
+            np.zeros((log.replicas, 4), np.int64),
             np.empty(0, np.int64) if needed is None else needed,
             steps,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     from prefixledger.replay.plan import PoolPlan
     from prefixledger.replay.pool_run import PoolRun
 
+SAMPLED: Final = "stand for a sample"
+_QUIET_US: Final = 15 * 60 * 1_000_000
+STOPPED: Final = "stop in the log while others go on"
+PARTIAL: Final = (SAMPLED, STOPPED)
+"""In notes that tell of traffic which the log does not hold; a report repeats them beside its verdict."""
+_MOST_NAMED: Final = 5
+
 
 def log_notes(log: Log) -> Iterator[str]:
     """Say what the log lacks: rows that ask no cache, sampled rows, prompts of which only the head is known."""
@@ -30,7 +37,7 @@ def log_notes(log: Log) -> Iterator[str]:
     chosen = log.rows.table.select(["weight", "prompt_complete"]).take(log.lookups.request_row)
     sampled = int((chosen["weight"].to_numpy() != 1.0).sum())
     if sampled:
-        yield f"{sampled} lookups stand for a sample: reuse between requests that were not logged is missing, so hits are a lower bound"
+        yield f"{sampled} lookups {SAMPLED}: reuse between requests that were not logged is missing, so hits are a lower bound"
     short = len(chosen) - int(chosen["prompt_complete"].to_numpy().sum())
     if short:
         yield f"of {short} lookups only the head of the prompt was logged; the rest has no keys and cannot hit"
@@ -65,16 +72,97 @@ def event_notes(fleets: Sequence[tuple[Pool, Fleet]], events: Sequence[NamedEven
         yield f"{what}, which is no replica of this log, and changes nothing"
 
 
+def late_event_notes(events: Sequence[NamedEvent], first_us: int, last_us: int) -> Iterator[str]:
+    """Tell of events that lie outside the log: most often a wrong year, zone or relative clock."""
+    for named in events:
+        if not first_us <= named.event.at_us <= last_us:
+            where = "before" if named.event.at_us < first_us else "after"
+            yield f"event {named.event_id} ({named.event.kind}) lies {where} the log and changes nothing in it"
+
+
 def replica_notes(plans: Sequence[PoolPlan]) -> Iterator[str]:
     """Say which lookups name no replica, where the log is what places them."""
     for plan in plans:
         for number, replica in enumerate(plan.fleet.replicas):
             nameless = int((plan.replica == number).sum())
+            if plan.pool.hosted:
+                continue  # its notes speak of who shares a cache
             if plan.fleet.membership is None and replica.name in (ALL, UNKNOWN) and nameless:
                 yield (
                     f"pool {plan.pool.name!r}: {nameless} lookups name no replica and are taken to ask one cache, "
                     f"{replica.name}"
                 )
+
+
+def silence_notes(plans: Sequence[PoolPlan], log: Log) -> Iterator[str]:
+    """Say which replicas the log no longer speaks of at its end: whether they went, or only their logs did, it cannot tell.
+
+    A quiet hour is no end: only a silence longer than any that a replica kept before, and than 15 minutes, is told.
+    """
+    end_us = int(log.rows.started_us[-1])
+    for plan in plans:
+        if plan.pool.hosted or plan.fleet.membership is not None:
+            continue
+        silent = []
+        for number, replica in enumerate(plan.fleet.replicas):
+            at_us = log.lookups.started_us[plan.mine[plan.replica == number]]
+            if replica.live_to_us is None or at_us.size == 0:
+                continue
+            longest_us = int(np.diff(at_us).max(initial=_QUIET_US))
+            if end_us - int(at_us[-1]) > longest_us:
+                silent.append(replica.name)
+        if silent:
+            named = ", ".join(silent[:_MOST_NAMED]) + (" …" if len(silent) > _MOST_NAMED else "")
+            yield (
+                f"pool {plan.pool.name!r}: {len(silent)} of {len(plan.fleet.replicas)} replicas {STOPPED} ({named}) and are "
+                "taken to be gone; if it is their logs that are missing, what was asked of them later is missing too"
+            )
+
+
+def _running(run: PoolRun) -> str:
+    """Say what running requests do to the tree."""
+    residence = run.plan.residence
+    if residence.mode == "none":
+        one = ", one request at a time; running requests "
+        return one + (
+            "and output take no room" if residence.output == "ignore" else "take no room, their output does"
+        )
+    shown = (
+        "; a request locks what it matched, and others can match what it computes from the end of its prefill on (prompt) "
+        "or from its end on (output): "
+    )
+    missed = 0 if run.in_flight is None else int((run.in_flight.lookup >= 0).sum())
+    return (
+        f"{shown}{missed} lookups missed blocks that a running request was computing; chunks of a long prompt are not "
+        "shown before its last, the queue is first come, first served, and a request that waits refreshes nothing; output "
+        "that finds no room is not computed on, where the engine would send the request back to the queue"
+    )
+
+
+def _radix_notes(run: PoolRun) -> Iterator[str]:
+    plan = run.plan
+    yield (
+        f"pool {plan.pool.name!r}: profile 'sglang' is the classic radix tree (RadixCache of SGLang 0.5.23, evicting by "
+        f"last access), a page being one block of {plan.block_size} tokens{_running(run)}"
+    )
+    yield (
+        f"pool {plan.pool.name!r}: the tree evicts whole leaves, so more capacity, or beside a capacity a longer TTL, can "
+        "hit less; each point of its capacity curve is a replay of its own, and the capacity that a block would have needed "
+        "is not known"
+    )
+
+
+def _tier_notes(run: PoolRun) -> Iterator[str]:
+    pool, tier = run.plan.pool.name, run.plan.pool.tier
+    assert tier is not None
+    where = "a store that all replicas share" if tier.shared else "the host memory of each replica"
+    yield (
+        f"pool {pool!r}: the lower tier is {where}, {tier.capacity}, written {tier.write.replace('-', ' ')}; what it hits "
+        "is counted in hit_host_tokens, an evicted block was in neither tier, and needed capacities are those of the cache "
+        "above alone; there is no capacity curve"
+    )
+    if run.plan.residence.hit_saves_us > 0:
+        yield f"pool {pool!r}: hits in the lower tier do not shorten the estimated prefill"
 
 
 def run_notes(runs: Sequence[PoolRun]) -> Iterator[str]:
@@ -90,7 +178,20 @@ def run_notes(runs: Sequence[PoolRun]) -> Iterator[str]:
         if profile == "textbook":
             yield (
                 f"pool {pool!r}: profile 'textbook' leaves holes in prefixes, so it has no capacity curve, and needed "
-                "capacities are those of an LRU over prefixes; causes follow from last uses alone and the books close"
+                "capacities are not known; causes follow from last uses alone and the books close"
+            )
+        if profile == "sglang":
+            yield from _radix_notes(run)
+        if run.plan.pool.tier is not None:
+            yield from _tier_notes(run)
+        if run.hosted is not None:
+            cache = run.plan.pool.cache
+            yield from run.hosted.notes(str(pool), profile, cache.ttl, cache.marks or ())
+        if run.preemptions and run.recompute_tokens is not None:
+            yield (
+                f"pool {pool!r}: {run.preemptions} preemptions of running requests made room for output, and "
+                f"{int(run.recompute_tokens.sum())} tokens were computed again; they stand outside the books, where the first "
+                "admission counts, and what they brought back is resident for others from the next lookup on"
             )
         if run.plan.residence.mode != "none":
             yield (

@@ -36,10 +36,11 @@ class Numbering:
 
 
 def number_all(runs: Sequence[PoolRun]) -> Numbering:
-    """Number lookups by admission, ties by arrival; number resets by time, pool and replica."""
+    """Number lookups by admission, ties by queue and arrival; number resets by time, pool and replica."""
     admitted_us = np.concatenate([run.log.admitted_us for run in runs])
     arrival = np.concatenate([run.lookup for run in runs])
-    order = np.lexsort((arrival, admitted_us))
+    queued_us = np.concatenate([run.queued_us for run in runs])
+    order = np.lexsort((arrival, queued_us, admitted_us))
     number = np.empty(order.size, np.int64)
     number[order] = np.arange(order.size)
     ends = np.cumsum([len(run.log) for run in runs])[:-1]

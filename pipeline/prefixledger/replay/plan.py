@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -11,11 +11,19 @@ import pyarrow as pa
 
 from prefixledger.errors import UsageError
 from prefixledger.replay.fleet import logged_fleet, logged_names, made_fleet
-from prefixledger.replay.lookups import identities, stable_hash
-from prefixledger.replay.notes import event_notes, log_notes, replica_notes
+from prefixledger.replay.notes import (
+    event_notes,
+    late_event_notes,
+    log_notes,
+    replica_notes,
+    silence_notes,
+)
 from prefixledger.replay.pools import assign_pools, pool_block_size
 from prefixledger.replay.residence import decide_residence
-from prefixledger.replay.routing import RouterView, route
+from prefixledger.replay.router_view import router_view
+from prefixledger.replay.routing import route
+from prefixledger.replay.session_clocks import clock_notes
+from prefixledger.replay.tiers import check_tier
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,6 +54,7 @@ class PoolPlan:
         first_replica: Index of the pool's first replica among the replicas of all pools.
         fleet: Its replicas and their resets.
         residence: How long lookups hold their blocks.
+        branch: int8[k], why the router sent each there, a position in ``BRANCHES``; None where the log chose.
     """
 
     index: int
@@ -58,6 +67,7 @@ class PoolPlan:
     first_replica: int
     fleet: Fleet
     residence: Residence
+    branch: NDArray[np.int8] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +97,10 @@ def make_plan(log: Log, scenario: Scenario, events: Sequence[NamedEvent]) -> Pla
         if mine.size == 0:
             continue
         block_size = pool_block_size(pool, log.rows, log.lookups, mine)
-        fleet, replica = _place(log, pool, np.flatnonzero(assigned == index), mine, events, scenario.seed)
+        fleet, replica, branch = _place(
+            log, pool, np.flatnonzero(assigned == index), mine, events, scenario.seed
+        )
+        check_tier(pool, fleet)
         plans.append(
             PoolPlan(
                 index=index,
@@ -100,10 +113,16 @@ def make_plan(log: Log, scenario: Scenario, events: Sequence[NamedEvent]) -> Pla
                 first_replica=sum(len(plan.fleet.replicas) for plan in plans),
                 fleet=fleet,
                 residence=decide_residence(pool, log.lookups, mine, block_size),
+                branch=branch,
             )
         )
-    told = [*log_notes(log), *event_notes([(plan.pool, plan.fleet) for plan in plans], events)]
-    told += replica_notes(plans)
+    started_us = log.rows.started_us
+    told = [
+        *log_notes(log),
+        *event_notes([(plan.pool, plan.fleet) for plan in plans], events),
+        *late_event_notes(events, int(started_us[0]), int(started_us[-1])),
+    ]
+    told += [*replica_notes(plans), *silence_notes(plans, log), *clock_notes(log)]
     told += [note for plan in plans for note in (*plan.fleet.notes, *plan.residence.notes)]
     return Plan(tuple(plans), tuple(told))
 
@@ -115,9 +134,14 @@ def _place(
     mine: NDArray[np.int64],
     events: Sequence[NamedEvent],
     seed: int,
-) -> tuple[Fleet, NDArray[np.int64]]:
-    """Build the fleet of a pool, and say whom each of its lookups asks."""
-    concerned = [e for e in events if e.event.pool is None or fnmatchcase(pool.name or "", e.event.pool)]
+) -> tuple[Fleet, NDArray[np.int64], NDArray[np.int8] | None]:
+    """Build the fleet of a pool, and say whom each of its lookups asks, and why if a router decided."""
+    concerned = [
+        e
+        for e in events
+        # What happens to engines in general happens to no provider: an event must name the pool of a hosted cache.
+        if (not pool.hosted if e.event.pool is None else fnmatchcase(pool.name or "", e.event.pool))
+    ]
     names, position = logged_names(log.rows.table["replica"].take(pa.array(pool_rows)))
     wanted, routing = pool.fleet.replicas, pool.fleet.routing
     if routing == AS_LOGGED:
@@ -131,10 +155,10 @@ def _place(
             position,
             log.rows.started_us[pool_rows],
             end_us=int(log.rows.started_us[-1]),
-            grace_us=pool.fleet.replica_grace_us,
+            grace_us=None if pool.hosted else pool.fleet.replica_grace_us,
             events=concerned,
         )
-        return fleet, position[np.searchsorted(pool_rows, log.lookups.request_row[mine])]
+        return fleet, position[np.searchsorted(pool_rows, log.lookups.request_row[mine])], None
     if wanted is None:
         raise UsageError(
             f"pool {pool.name!r}: routing {routing!r} needs a number of replicas",
@@ -142,25 +166,6 @@ def _place(
         )
     fleet = made_fleet(wanted, start_us=int(log.rows.started_us[0]), events=concerned)
     assert fleet.membership is not None
-    view = _router_view(log, mine, seed)
-    return fleet, route(routing, view, fleet.membership, prefix_tokens=pool.fleet.prefix_tokens)
-
-
-def _router_view(log: Log, mine: NDArray[np.int64], seed: int) -> RouterView:
-    last_block = log.lookups.last_block[mine]
-
-    def hashes(chosen: NDArray[np.int64]) -> NDArray[np.uint64]:
-        # All lookups of the pool are named, not only the chosen: the number among equals must not depend on the router.
-        last_key = np.zeros((mine.size, 2), np.uint64)
-        last_key[last_block >= 0] = log.forest.key[last_block[last_block >= 0]]
-        names = identities(log.rows.table.take(pa.array(log.lookups.request_row[mine])), last_key)
-        return np.asarray([stable_hash(names[i], seed) for i in chosen.tolist()], np.uint64)
-
-    return RouterView(
-        started_us=log.lookups.started_us[mine],
-        last_block=last_block,
-        block_size=int(log.lookups.block_size[mine[0]]),
-        parent=log.forest.parent,
-        key=log.forest.key,
-        hashes=hashes,
-    )
+    view, notes = router_view(log, pool, mine, fleet, seed)
+    placed = route(routing, view, fleet.membership, pool.fleet.options)
+    return replace(fleet, notes=(*fleet.notes, *notes)), placed.replica, placed.branch

@@ -56,12 +56,13 @@ def assign_pools(rows: Rows, scenario: Scenario) -> NDArray[np.int64]:
     hosted = np.asarray([_is_unspoken(sample, taken[n], scenario) for n, sample in enumerate(samples)])[code]
     strange = np.flatnonzero(hosted & rows.is_lookup)
     if strange.size:
-        provider = rows.table["provider"][int(strange[0])].as_py()
+        provider, model = (rows.table[name][int(strange[0])].as_py() for name in ("provider", "model"))
         raise UsageError(
-            f"request {_name(rows, strange[0])} was served by {provider!r}, and there is no profile for that provider",
+            f"request {_name(rows, strange[0])} was served by {provider!r} as model {model!r}, and no profile follows the "
+            "rules of that cache",
             place=_place(rows, strange[0]),
-            hint=f'profiles that exist: {", ".join(PROFILES)}; a [[pool]] with match = {{ provider = "{provider}" }} '
-            "says which one to replay these rows under",
+            hint='write profile = "…" under the [cache] that these rows fall to, or add a [[pool]] with '
+            f'match = {{ provider = "{provider}" }}; profiles that exist: {", ".join(PROFILES)}',
         )
     return assigned
 

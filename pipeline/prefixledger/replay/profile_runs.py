@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prefixledger.config.registry import PROFILES
 from prefixledger.replay.chains import build_paths
+from prefixledger.replay.evidence import InFlight
 from prefixledger.replay.extents import Output, Resets, Traffic, replay_extents
+from prefixledger.replay.hosted_run import run_hosted
+from prefixledger.replay.keys_gone import KeysGone
 from prefixledger.replay.outputs import find_outputs
+from prefixledger.replay.sglang import radix_pool
+from prefixledger.replay.sglang_running import replay_running
 from prefixledger.replay.textbook import BlockTraffic, replay_textbook
 from prefixledger.replay.touches import vllm_cap_blocks
 
@@ -19,37 +25,22 @@ if TYPE_CHECKING:
     from prefixledger.replay.chains import Chains
     from prefixledger.replay.extents import Removals
     from prefixledger.replay.fleet import Reset
+    from prefixledger.replay.hosted_run import HostedRun
     from prefixledger.replay.lookups import Log
     from prefixledger.replay.plan import PoolPlan
     from prefixledger.replay.textbook import BlockRemovals
 
 
 @dataclass(frozen=True, slots=True)
-class KeysGone:
-    """Keys that left a cache with their last copy: blocks ``[first, end)`` of a chain.
-
-    Attributes:
-        lookup: int64[k], the lookup whose blocks took the room, -1 where they expired.
-        at_us: int64[k]; of expired blocks the last moment at which they were valid.
-        replica: int64[k], position in the pool's fleet.
-        chain: int64[k].
-        first: int64[k], 0-based position in the chain.
-        end: int64[k].
-        expired: bool[k], false: evicted.
-    """
-
-    lookup: NDArray[np.int64]
-    at_us: NDArray[np.int64]
-    replica: NDArray[np.int64]
-    chain: NDArray[np.int64]
-    first: NDArray[np.int64]
-    end: NDArray[np.int64]
-    expired: NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a kernel found, lookups in order of arrival; with output, paths go on behind the prompt."""
+    """What a kernel found, lookups in the order of their queue; with output, paths go on behind the prompt.
+
+    ``queue`` has the place of each in ``PoolPlan.mine``; None: they queued in order of arrival. ``finished_us`` is when
+    each let go of its blocks; None where one request at a time is replayed. ``stored_blocks`` are the full blocks that each
+    had keyed by then; None where the profile has no lower tier. ``preempted`` is how often each lost its room to output, and
+    ``recompute_tokens`` what was computed again for that; None where the profile never preempts. ``in_flight`` numbers
+    lookups by their queue; None where whatever is computed is shown at once.
+    """
 
     cap_blocks: NDArray[np.int64]
     hit_blocks: NDArray[np.int32]
@@ -60,6 +51,13 @@ class Outcome:
     first_eviction_us: NDArray[np.int64]
     path_end: NDArray[np.int64]
     touched_blocks: NDArray[np.int64] | None
+    queue: NDArray[np.int64] | None = None
+    finished_us: NDArray[np.int64] | None = None
+    stored_blocks: NDArray[np.int64] | None = None
+    preempted: NDArray[np.int32] | None = None
+    recompute_tokens: NDArray[np.int64] | None = None
+    hosted: HostedRun | None = None
+    in_flight: InFlight | None = None
 
 
 def run_profile(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
@@ -70,8 +68,13 @@ def run_profile(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
         log: All lookups.
         chains: The forest, cut into chains.
     """
+    if PROFILES[plan.pool.cache.profile].hosted:
+        return _run_hosted(plan, log, chains)
     if plan.pool.cache.profile == "textbook":
         return _run_textbook(plan, log, chains)
+    if plan.pool.cache.profile == "sglang":
+        one_at_a_time = plan.residence.mode == "none" and plan.residence.output == "ignore"
+        return (_run_sglang if one_at_a_time else _run_sglang_running)(plan, log, chains)
     return _run_vllm(plan, log, chains)
 
 
@@ -84,25 +87,129 @@ def pack_resets(resets: tuple[Reset, ...]) -> Resets:
     )
 
 
-def _run_vllm(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
-    known = log.lookups
-    output, path_end = None, known.last_block[plan.mine]
-    if plan.residence.output != "ignore":
+@dataclass(frozen=True, slots=True)
+class _Queued:
+    """The lookups of a pool in the order in which they ask to be admitted, and what their output adds."""
+
+    queue: NDArray[np.int64]
+    traffic: Traffic
+    output: Output | None
+    path_end: NDArray[np.int64]
+
+
+def _queued(plan: PoolPlan, log: Log, chains: Chains) -> _Queued:
+    known, residence = log.lookups, plan.residence
+    queue = np.argsort(residence.queued_us, kind="stable")
+    mine = plan.mine[queue]
+    output, path_end = None, known.last_block[mine]
+    if residence.output != "ignore":
         found = find_outputs(log, plan.mine, chains, plan.block_size)
-        output, path_end = Output(plan.residence.output, found.tokens, found.keyed_blocks), found.last_block
+        output = Output(residence.output, found.tokens[queue], found.keyed_blocks[queue])
+        path_end = found.last_block[queue]
     paths = build_paths(chains, path_end)
+    traffic = Traffic(
+        arrival_us=residence.queued_us[queue],
+        replica=plan.replica[queue].astype(np.int32),
+        prompt_tokens=np.maximum(known.prompt_tokens[mine], 1),
+        keyed_blocks=known.n_blocks[mine],
+        path_offset=paths.offset,
+        path_chain=paths.chain,
+        hold_us=residence.hold_us[queue],
+        prefill_us=residence.prefill_us[queue],
+    )
+    return _Queued(queue, traffic, output, path_end)
+
+
+def _run_vllm(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
+    known, asked = log.lookups, _queued(plan, log, chains)
+    mine, output = plan.mine[asked.queue], asked.output
     replayed = replay_extents(
-        Traffic(
-            arrival_us=known.started_us[plan.mine],
-            replica=plan.replica.astype(np.int32),
-            prompt_tokens=np.maximum(known.prompt_tokens[plan.mine], 1),
-            keyed_blocks=known.n_blocks[plan.mine],
-            path_offset=paths.offset,
-            path_chain=paths.chain,
-            hold_us=plan.residence.hold_us,
-            prefill_us=plan.residence.prefill_us,
-        ),
+        asked.traffic,
         chains.chain_length,
+        block_size=plan.block_size,
+        replicas=len(plan.fleet.replicas),
+        capacity_blocks=plan.capacity_blocks,
+        ttl_us=plan.ttl_us,
+        output=output,
+        resets=pack_resets(plan.fleet.resets),
+        hit_saves_us=plan.residence.hit_saves_us,
+        unhashed_in_line=plan.pool.cache.unhashed_in_line,
+        log_removals=True,
+    )
+    assert replayed.removals is not None
+    return Outcome(
+        cap_blocks=vllm_cap_blocks(known.prompt_tokens[mine], known.n_blocks[mine], plan.block_size),
+        hit_blocks=replayed.hit_blocks,
+        admitted_us=replayed.admitted_us,
+        refused=replayed.refused,
+        reset_ignored=replayed.reset_ignored,
+        gone=keys_of_extents(replayed.removals),
+        first_eviction_us=replayed.first_eviction_us,
+        path_end=asked.path_end,
+        touched_blocks=None if output is None else output.keyed_blocks,
+        queue=asked.queue,
+        finished_us=None if plan.residence.mode == "none" else replayed.finished_us,
+        stored_blocks=replayed.stored_blocks,
+        preempted=replayed.preempted,
+        recompute_tokens=replayed.recompute_tokens,
+    )
+
+
+def _run_hosted(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
+    known, resets = log.lookups, pack_resets(plan.fleet.resets)
+    found = run_hosted(plan, log, chains, resets)
+    nothing = np.empty(0, np.int64)
+    return Outcome(
+        cap_blocks=found.pool.stored_blocks,
+        hit_blocks=found.hit_blocks.astype(np.int32),
+        admitted_us=known.started_us[plan.mine],
+        refused=np.zeros(plan.mine.size, np.bool_),
+        reset_ignored=np.zeros(resets.at_us.size, np.bool_),
+        gone=KeysGone(nothing, nothing, nothing, nothing, nothing, nothing, nothing.astype(np.bool_)),
+        first_eviction_us=np.full(len(plan.fleet.replicas), -1, np.int64),
+        path_end=known.last_block[plan.mine],
+        touched_blocks=None,
+        hosted=found,
+    )
+
+
+def _run_sglang(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
+    known = log.lookups
+    last_block, keyed_blocks = known.last_block[plan.mine], known.n_blocks[plan.mine]
+    paths = build_paths(chains, last_block)
+    traffic = Traffic(
+        arrival_us=known.started_us[plan.mine],
+        replica=plan.replica.astype(np.int32),
+        prompt_tokens=np.maximum(known.prompt_tokens[plan.mine], 1),
+        keyed_blocks=keyed_blocks,
+        path_offset=paths.offset,
+        path_chain=paths.chain,
+    )
+    resets = pack_resets(plan.fleet.resets)
+    pool = radix_pool(
+        traffic, chains, block_size=plan.block_size, replicas=len(plan.fleet.replicas), resets=resets
+    )
+    replayed = pool.replay(capacity_blocks=plan.capacity_blocks, ttl_us=plan.ttl_us, log_removals=True)
+    assert replayed.removals is not None
+    return Outcome(
+        cap_blocks=vllm_cap_blocks(known.prompt_tokens[plan.mine], keyed_blocks, plan.block_size),
+        hit_blocks=replayed.hit_blocks,
+        admitted_us=traffic.arrival_us,
+        refused=replayed.refused,
+        reset_ignored=np.zeros(resets.at_us.size, np.bool_),
+        gone=keys_of_extents(replayed.removals),
+        first_eviction_us=replayed.first_eviction_us,
+        path_end=last_block,
+        touched_blocks=None,
+    )
+
+
+def _run_sglang_running(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
+    asked = _queued(plan, log, chains)
+    traffic, output = asked.traffic, asked.output
+    replayed = replay_running(
+        traffic,
+        chains,
         block_size=plan.block_size,
         replicas=len(plan.fleet.replicas),
         capacity_blocks=plan.capacity_blocks,
@@ -114,17 +221,18 @@ def _run_vllm(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
     )
     assert replayed.removals is not None
     return Outcome(
-        cap_blocks=vllm_cap_blocks(
-            known.prompt_tokens[plan.mine], known.n_blocks[plan.mine], plan.block_size
-        ),
+        cap_blocks=vllm_cap_blocks(traffic.prompt_tokens, traffic.keyed_blocks, plan.block_size),
         hit_blocks=replayed.hit_blocks,
         admitted_us=replayed.admitted_us,
         refused=replayed.refused,
         reset_ignored=replayed.reset_ignored,
-        gone=_keys_of_extents(replayed.removals),
+        gone=keys_of_extents(replayed.removals),
         first_eviction_us=replayed.first_eviction_us,
-        path_end=path_end,
+        path_end=asked.path_end,
         touched_blocks=None if output is None else output.keyed_blocks,
+        queue=asked.queue,
+        finished_us=None if plan.residence.mode == "none" else replayed.finished_us,
+        in_flight=InFlight(replayed.in_flight.astype(np.int64), replayed.in_flight_end.astype(np.int64)),
     )
 
 
@@ -162,7 +270,8 @@ def _run_textbook(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
     )
 
 
-def _keys_of_extents(removals: Removals) -> KeysGone:
+def keys_of_extents(removals: Removals) -> KeysGone:
+    """Return the keys that left with their last copy."""
     # A younger copy may have stepped in: its key is still there.
     first = np.maximum(removals.lo, removals.resident)
     gone = first < removals.hi
@@ -174,6 +283,8 @@ def _keys_of_extents(removals: Removals) -> KeysGone:
         first=first[gone].astype(np.int64),
         end=removals.hi[gone].astype(np.int64),
         expired=removals.expired[gone],
+        after=None if removals.after is None else removals.after[gone].astype(np.int64),
+        admits=None if removals.admits is None else removals.admits[gone],
     )
 
 

@@ -10,7 +10,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prefixledger.replay.touches import Touches
+    from prefixledger.replay.keys_gone import KeysGone
+    from prefixledger.replay.touches import PoolLog, Touches
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class RemovalLog:
         chain: int32[k].
         resident: int32[k], blocks of the chain that are resident after it, from its head.
         expired: bool[k].
+        after: int64[k], the lookup that was admitted last before it on this replica, -1 for none; None: not known.
     """
 
     lookup: NDArray[np.int64]
@@ -32,6 +34,7 @@ class RemovalLog:
     chain: NDArray[np.int32]
     resident: NDArray[np.int32]
     expired: NDArray[np.bool_]
+    after: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +68,7 @@ def order_removals(removals: RemovalLog | None, touches: Touches) -> OrderedRemo
     if removals is None:
         long, short = np.empty(0, np.int64), np.empty(0, np.int32)
         return OrderedRemovals(long, np.empty(0, np.bool_), long, short, short, long)
-    log = touches.log
-    before = np.where(
-        removals.expired,  # valid at that moment, gone after it
-        np.searchsorted(log.admitted_us, removals.at_us, side="right"),
-        np.searchsorted(log.admitted_us, removals.at_us, side="left"),
-    ).astype(np.int64)
-    own = ~removals.expired
-    own[own] = removals.at_us[own] == log.admitted_us[removals.lookup[own]]
-    before[own] = removals.lookup[own]
-    for replica in range(log.replicas):  # growth at the moment of an admission may come after it
-        rows = np.flatnonzero(removals.replica == replica)
-        before[rows] = np.maximum.accumulate(before[rows])
-    own &= before == removals.lookup
+    before, own = place_removals(removals, touches.log)
     order = np.lexsort((removals.at_us, own, before))
     return OrderedRemovals(
         before=before[order],
@@ -87,6 +78,36 @@ def order_removals(removals: RemovalLog | None, touches: Touches) -> OrderedRemo
         resident=removals.resident[order],
         lookup=removals.lookup[order],
     )
+
+
+def place_removals(
+    removals: RemovalLog | KeysGone, log: PoolLog
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Place removals among admissions.
+
+    Args:
+        removals: In order of time on each replica.
+        log: The lookups, in order of admission.
+
+    Returns:
+        int64[k], the first lookup that is not admitted before each; bool[k], whether its own admission took the room.
+    """
+    before = np.where(
+        removals.expired,  # valid at that moment, gone after it
+        np.searchsorted(log.admitted_us, removals.at_us, side="right"),
+        np.searchsorted(log.admitted_us, removals.at_us, side="left"),
+    ).astype(np.int64)
+    own = ~removals.expired
+    own[own] = removals.at_us[own] == log.admitted_us[removals.lookup[own]]
+    if removals.after is not None:
+        own &= removals.after == removals.lookup
+        before = np.maximum(before, removals.after + 1)
+    before[own] = removals.lookup[own]
+    for replica in range(log.replicas):  # growth at the moment of an admission may come after it
+        rows = np.flatnonzero(removals.replica == replica)
+        before[rows] = np.maximum.accumulate(before[rows])
+    own &= before == removals.lookup
+    return before, own
 
 
 def _pairs(touches: Touches, chain: NDArray[np.int32], replica: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 
+from prefixledger.config.registry import PROFILES
 from prefixledger.errors import UsageError
 from prefixledger.replay.lookups import NO_TIME
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 Mode = Literal["logged", "estimated", "none"]
 OutputMode = Literal["as_decoded", "at_release", "ignore"]
 
+STEP_TOKENS = 8192
+"""Prompt tokens that an engine schedules in one step (vLLM's server on GPUs of 70 to 160 GiB)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Residence:
@@ -28,6 +32,7 @@ class Residence:
     Attributes:
         mode: ``logged``, ``estimated`` or ``none``: what ``auto`` came to.
         output: ``as_decoded``, ``at_release`` or ``ignore``: what ``auto`` came to.
+        queued_us: int64[k], when each asks to be admitted: its arrival, or under ``logged`` its logged admission.
         hold_us: int64[k], from admission to release if nothing hits.
         prefill_us: int64[k], the part of it before the first output token.
         hit_saves_us: How much a hit block shortens both.
@@ -36,6 +41,7 @@ class Residence:
 
     mode: Mode
     output: OutputMode
+    queued_us: NDArray[np.int64]
     hold_us: NDArray[np.int64]
     prefill_us: NDArray[np.int64]
     hit_saves_us: float
@@ -55,13 +61,13 @@ def decide_residence(pool: Pool, lookups: Lookups, mine: NDArray[np.int64], bloc
         UsageError: The log has no ends but they are asked for, or the profile knows no running requests.
     """
     wanted = pool.in_flight
-    if pool.cache.profile == "textbook":
+    if not PROFILES[pool.cache.profile].overlaps:
         if wanted.residence not in ("auto", "none") or wanted.output not in ("auto", "ignore"):
             raise UsageError(
-                f"pool {pool.name!r}: profile 'textbook' knows neither running requests nor output",
+                f"pool {pool.name!r}: profile {pool.cache.profile!r} knows neither running requests nor output",
                 hint='set residence = "none" and output = "ignore", or replay profile "vllm"',
             )
-        return _none(mine.size, "ignore")
+        return _none(lookups.started_us[mine], "ignore")
     has_end = lookups.finished_us[mine] != NO_TIME
     mode = _mode(wanted, has_end=bool(has_end.any()))
     if mode == "logged" and not has_end.any():
@@ -72,11 +78,11 @@ def decide_residence(pool: Pool, lookups: Lookups, mine: NDArray[np.int64], bloc
     automatic = "ignore" if mode == "none" else "as_decoded"
     output = cast("OutputMode", automatic if wanted.output == "auto" else wanted.output)
     if mode == "none":
-        return _none(mine.size, output)
+        return _none(lookups.started_us[mine], output)
     hold, prefill = _estimated(pool, lookups, mine)
     if mode == "estimated":
         saves = 1000.0 * (wanted.prefill_ms_per_token or 0.0) * block_size * wanted.hits_shorten_prefill
-        return Residence(mode, output, hold, prefill, saves)
+        return Residence(mode, output, lookups.started_us[mine], hold, prefill, saves)
     return _logged(pool, lookups, mine, output, (hold, prefill))
 
 
@@ -88,8 +94,9 @@ def _mode(wanted: InFlight, *, has_end: bool) -> Mode:
     return "none" if wanted.prefill_ms_per_token is None else "estimated"
 
 
-def _none(count: int, output: OutputMode) -> Residence:
-    return Residence("none", output, np.zeros(count, np.int64), np.zeros(count, np.int64), 0.0)
+def _none(queued_us: NDArray[np.int64], output: OutputMode) -> Residence:
+    zeros = np.zeros(queued_us.size, np.int64)
+    return Residence("none", output, queued_us, zeros, zeros, 0.0)
 
 
 def _estimated(
@@ -109,7 +116,11 @@ def _logged(
     output: OutputMode,
     estimate: tuple[NDArray[np.int64], NDArray[np.int64]],
 ) -> Residence:
-    """Take the logged times; a row without an end is estimated, or holds nothing where no rates are given."""
+    """Take the logged times; a row without an end is estimated, or holds nothing where no rates are given.
+
+    A logged admission is the step in which the engine looked the request up, so that is when it is looked up here:
+    to let it queue again from its arrival would delay what the engine had already delayed.
+    """
     admitted, finished, first_token = (
         times[mine] for times in (lookups.admitted_us, lookups.finished_us, lookups.first_token_us)
     )
@@ -117,8 +128,11 @@ def _logged(
     has_end = finished != NO_TIME
     hold = np.where(has_end, np.maximum(finished - begin, 0), estimate[0])
     known = has_end & (first_token != NO_TIME)
-    # Without a logged first token the output grows over the whole residence.
-    prefill = np.where(known, np.clip(first_token - begin, 0, hold), np.where(has_end, 0, estimate[1]))
+    # Else in steps of equal length, as many as chunks of the prompt and then one for each further token.
+    chunks = np.maximum(-(-lookups.prompt_tokens[mine] // STEP_TOKENS), 1)
+    steps = chunks + np.maximum(lookups.output_tokens[mine] - 1, 0)
+    inferred = np.where(has_end, hold * chunks // steps, estimate[1])
+    prefill = np.where(known, np.clip(first_token - begin, 0, hold), inferred)
     notes = []
     if not has_end.all():
         how = (
@@ -134,4 +148,9 @@ def _logged(
             f"pool {pool.name!r}: the log does not tell queueing from service, so under load queueing is counted twice: "
             "once in the logged duration, once in the simulation"
         )
-    return Residence("logged", output, hold, prefill, 0.0, tuple(notes))
+    if (begin > lookups.started_us[mine]).any():
+        notes.append(
+            f"pool {pool.name!r}: where the log tells its admission a request is looked up then, its logged wait "
+            "included; room that a scenario adds admits nobody earlier"
+        )
+    return Residence("logged", output, begin, hold, prefill, 0.0, tuple(notes))

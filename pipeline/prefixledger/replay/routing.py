@@ -2,14 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prefixledger.config.routers import (
+    ROUTER_OPTIONS,
+    AibrixPrefix,
+    CacheAware,
+    ConsistentHash,
+    KvAware,
+    LeastLoaded,
+    LlmDPrefix,
+    ProductionStackPrefix,
+    RayPrefix,
+    RouterOptions,
+    Session,
+    router_options,
+)
 from prefixledger.errors import UsageError
-from prefixledger.kernels.arrays import read_only
-from prefixledger.replay.shared_kernel import head_block
+from prefixledger.replay.routers.base import (
+    HASH,
+    RANDOM,
+    TURN,
+    Placement,
+    Router,
+    RouterView,
+    decide,
+    step_of,
+)
+from prefixledger.replay.routers.cache_aware import PAGE_TOKENS, CacheAwareRouter
+from prefixledger.replay.routers.kv_aware import KvAwareRouter
+from prefixledger.replay.routers.least_loaded import LeastLoadedRouter
+from prefixledger.replay.routers.llm_d import LlmDPrefixRouter
+from prefixledger.replay.routers.prefix_policies import (
+    AibrixPrefixRouter,
+    ProductionStackPrefixRouter,
+    RayPrefixRouter,
+)
+from prefixledger.replay.routers.ring import ConsistentHashRouter, SessionRouter, head_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,87 +49,110 @@ if TYPE_CHECKING:
 
     from prefixledger.replay.fleet import Membership
 
-
-@dataclass(frozen=True, slots=True)
-class RouterView:
-    """What a router may look at: the lookups of one pool in order of arrival, and the forest.
-
-    Attributes:
-        started_us: int64[k], arrival of each lookup.
-        last_block: int64[k], last full block of each, -1 below one block.
-        block_size: Tokens per block.
-        parent: int64[n], parent of each block of the forest, -1 for the first block of a prompt.
-        key: uint64[n, 2], chained key of each block.
-        hashes: Returns uint64[j], a seeded hash of who each of the chosen lookups (int64[j]) is.
-    """
-
-    started_us: NDArray[np.int64]
-    last_block: NDArray[np.int64]
-    block_size: int
-    parent: NDArray[np.int64]
-    key: NDArray[np.uint64]
-    hashes: Callable[[NDArray[np.int64]], NDArray[np.uint64]]
+__all__ = [
+    "ROUTERS",
+    "STATEFUL",
+    "Placement",
+    "RouterView",
+    "needs_load",
+    "needs_sessions",
+    "route",
+    "unit_tokens",
+]
 
 
-def route(routing: str, view: RouterView, membership: Membership, *, prefix_tokens: int) -> NDArray[np.int64]:
-    """Return the replica of each lookup.
+def route(
+    routing: str, view: RouterView, membership: Membership, options: RouterOptions | None = None
+) -> Placement:
+    """Return the replica of each lookup, and why.
 
     Args:
-        routing: ``random``, ``round-robin`` or ``prefix-hash``.
+        routing: One of ``ROUTERS`` or ``STATEFUL``.
         view: What the router sees.
         membership: Who may be chosen when; a change counts for arrivals at the same moment.
-        prefix_tokens: Tokens that ``prefix-hash`` looks at.
-
-    Returns:
-        int64[k], positions in ``Fleet.replicas``.
+        options: Those of the router; None: its defaults.
 
     Raises:
         UsageError: No such router, or a lookup arrives while no replica lives.
     """
+    if routing in STATEFUL:
+        told = router_options(routing, options)
+        return decide(_MAKERS[type(told)](view, told), view, membership)
     if routing not in ROUTERS:
         raise UsageError(
-            f"there is no router {routing!r}", hint=f"routers that exist: as-logged, {', '.join(ROUTERS)}"
+            f"there is no router {routing!r}",
+            hint=f"routers that exist: as-logged, {', '.join((*ROUTERS, *STATEFUL))}",
         )
-    ticket = ROUTERS[routing](view, prefix_tokens)
-    step = np.searchsorted(membership.from_us, view.started_us, side="right") - 1
+    ticket, branch = ROUTERS[routing](view)
+    step = step_of(view, membership)
     replica = np.empty(ticket.size, np.int64)
     for number, members in enumerate(membership.members):
         here = step == number
-        if not here.any():
-            continue
-        if members.size == 0:
-            raise UsageError(
-                f"{int(here.sum())} requests arrive while the pool is scaled to 0 replicas",
-                hint="scale to at least 1 replica, or end the log before that event",
-            )
-        replica[here] = members[(ticket[here] % np.uint64(members.size)).astype(np.int64)]
-    return replica
+        if here.any():
+            replica[here] = members[(ticket[here] % np.uint64(members.size)).astype(np.int64)]
+    return Placement(replica, branch)
 
 
-def _random(view: RouterView, _prefix_tokens: int) -> NDArray[np.uint64]:
-    return view.hashes(np.arange(view.started_us.size))
+def needs_load(routing: str, options: RouterOptions) -> bool:
+    """Tell whether a router goes by the requests in flight."""
+    if isinstance(options, ConsistentHash):
+        return options.bounded
+    return routing in STATEFUL and not isinstance(options, (Session, ProductionStackPrefix))
 
 
-def _round_robin(view: RouterView, _prefix_tokens: int) -> NDArray[np.uint64]:
-    return np.arange(view.started_us.size, dtype=np.uint64)
+def needs_sessions(options: RouterOptions) -> bool:
+    """Tell whether a router goes by session ids."""
+    return isinstance(options, Session) or (isinstance(options, ConsistentHash) and options.key == "session")
 
 
-def _prefix_hash(view: RouterView, prefix_tokens: int) -> NDArray[np.uint64]:
-    """Take the key of the deepest block that ends within the first ``prefix_tokens`` tokens, or of the first block.
+def unit_tokens(options: RouterOptions) -> int | None:
+    """Return the tokens that a router takes as one unit of a prompt; None for one that remembers none, or keys alone."""
+    match options:
+        case CacheAware():
+            return PAGE_TOKENS
+        case ProductionStackPrefix():
+            return options.chunk_tokens
+        case LlmDPrefix() | AibrixPrefix():
+            return options.block_tokens
+        case RayPrefix():
+            return 1
+    return None
 
-    A chained key is a strong hash of everything up to its block, so it needs no second hash.
-    """
+
+def _random(view: RouterView) -> tuple[NDArray[np.uint64], NDArray[np.int8]]:
+    return view.hashes(np.arange(view.started_us.size)), np.full(view.started_us.size, RANDOM, np.int8)
+
+
+def _round_robin(view: RouterView) -> tuple[NDArray[np.uint64], NDArray[np.int8]]:
+    return np.arange(view.started_us.size, dtype=np.uint64), np.full(view.started_us.size, TURN, np.int8)
+
+
+def _prefix_hash(view: RouterView) -> tuple[NDArray[np.uint64], NDArray[np.int8]]:
     ticket = np.empty(view.last_block.size, np.uint64)
     keyed = view.last_block >= 0
-    head = head_block(read_only(view.parent, np.int64), max(1, prefix_tokens // view.block_size))
-    ticket[keyed] = view.key[head[view.last_block[keyed]], 1]
+    ticket[keyed] = head_keys(view)
     ticket[~keyed] = view.hashes(np.flatnonzero(~keyed))
-    return ticket
+    return ticket, np.where(keyed, HASH, RANDOM).astype(np.int8)
 
 
-ROUTERS: dict[str, Callable[[RouterView, int], NDArray[np.uint64]]] = {
+ROUTERS: dict[str, Callable[[RouterView], tuple[NDArray[np.uint64], NDArray[np.int8]]]] = {
     "random": _random,
     "round-robin": _round_robin,
     "prefix-hash": _prefix_hash,
 }
-"""Routers that need no load and no state of the caches; each gives a ticket, taken modulo the live replicas."""
+"""Routers that need no load and no memory; each gives a ticket, taken modulo the live replicas."""
+
+_MAKERS: dict[type[RouterOptions], Callable[[RouterView, Any], Router]] = {
+    LeastLoaded: LeastLoadedRouter,
+    Session: SessionRouter,
+    ConsistentHash: ConsistentHashRouter,
+    CacheAware: CacheAwareRouter,
+    KvAware: KvAwareRouter,
+    LlmDPrefix: LlmDPrefixRouter,
+    ProductionStackPrefix: ProductionStackPrefixRouter,
+    AibrixPrefix: AibrixPrefixRouter,
+    RayPrefix: RayPrefixRouter,
+}
+
+STATEFUL = tuple(ROUTER_OPTIONS)
+"""Routers that remember, go by what is in flight, or have options."""

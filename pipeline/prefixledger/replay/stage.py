@@ -12,15 +12,21 @@ from prefixledger.index import load
 from prefixledger.replay import tables
 from prefixledger.replay.chains import build_chains
 from prefixledger.replay.curves import capacity_curve, thin, ttl_curve
+from prefixledger.replay.engine_events import tell_events
+from prefixledger.replay.engine_facts import logs_weights, read_engine_facts
 from prefixledger.replay.facts import pool_evidence, pool_warm_ups
 from prefixledger.replay.fingerprint import fingerprint
+from prefixledger.replay.keyless import keyless
 from prefixledger.replay.ladder import climb, ideal_hits
+from prefixledger.replay.logged_capacity import settle_capacity
 from prefixledger.replay.lookups import COLUMNS, Log, number_sources, read_lookups, read_rows
 from prefixledger.replay.named_events import name_events
 from prefixledger.replay.notes import run_notes
 from prefixledger.replay.numbering import number_all
+from prefixledger.replay.observed_engines import observe
 from prefixledger.replay.plan import make_plan
 from prefixledger.replay.pool_run import run_pool
+from prefixledger.replay.replayed_curve import replayed_curve
 from prefixledger.replay.shared_nodes import shared_nodes
 from prefixledger.replay.store import check_name, keep, reuse
 from prefixledger.replay.summary import summarize
@@ -80,20 +86,31 @@ def run(
     if name is not None:
         scenario = scenario.model_copy(update={"name": check_name(name)})
     scenario.check_events(tuple(events))
-    named = name_events(scenario, events)
-    text = dump(scenario.model_copy(update={"event": tuple(each.event for each in named)}))
+    facts = read_engine_facts(workspace)
     folder = workspace.replay(scenario.name)
     tell("compare with the replay that is there")
-    made_from = fingerprint(workspace, text, [event.event_id for event in named if event.from_file])
+    named = name_events(scenario, events)
+    besides = [*(event.event_id for event in named if event.from_file), *map(str, facts)]
+    made_from = fingerprint(workspace, _dumped(scenario, named), besides)
     if not force and (found := reuse(folder, made_from)) is not None:
         return found
     tell("load the index")
     log = _read_log(workspace, scenario)
+    scenario, notes = settle_capacity(scenario, log, facts)
+    told = tell_events(scenario, log, facts)
+    named = name_events(scenario, (*events, *told.events))
     files, found = replay_log(log, scenario, named, tell)
-    found = found.stored(folder, made_from["digest"])
+    engines = observe(workspace, scenario, log, files)
+    files |= engines.files
+    found = found.stored(folder, made_from["digest"]).with_notes((*notes, *told.notes, *engines.notes))
     tell("write")
-    keep(folder, made_from, text, files, found)
+    keep(folder, made_from, _dumped(scenario, named), files, found)
     return found
+
+
+def _dumped(scenario: Scenario, named: Sequence[NamedEvent]) -> str:
+    """Return the scenario as TOML, with the events of everywhere."""
+    return dump(scenario.model_copy(update={"event": tuple(each.event for each in named)}))
 
 
 def _say_nothing(_step: str) -> None:
@@ -102,9 +119,11 @@ def _say_nothing(_step: str) -> None:
 
 def _read_log(workspace: Workspace, scenario: Scenario) -> Log:
     matched = {field for pool in scenario.pool if pool.match is not None for field in pool.match.fields}
+    if logs_weights(workspace):
+        matched = {*matched, "labels"}
     index = load(workspace, columns=[*COLUMNS, *sorted(matched - set(COLUMNS))])
     rows = read_rows(index.requests)
-    return Log(rows, read_lookups(rows), index.forest)
+    return Log(rows, read_lookups(rows), index.forest, workspace.parts)
 
 
 def replay_log(
@@ -127,6 +146,8 @@ def replay_log(
     Raises:
         UsageError: The scenario does not fit the log.
     """
+    if not len(log.lookups):
+        return keyless(scenario.name, log)
     tell("place lookups")
     plan = make_plan(log, scenario, named)
     chains = build_chains(log.forest.parent)
@@ -168,14 +189,19 @@ def _warm_ups(log: Log, runs: Sequence[PoolRun]) -> Iterator[WarmUp]:
 
 
 def _curves(runs: Sequence[PoolRun], touches: Sequence[Touches]) -> dict[str, pa.Table]:
-    """Draw both curves of every pool; the capacity curve of a cache outside the laws is not known."""
+    """Draw both curves of every pool; of a cache that is no stack there are but replays, of the textbook not even those."""
     pairs = list(zip(runs, touches, strict=True))
     capacity = [
-        (run, *thin(capacity_curve(touched, ttl_us=run.plan.ttl_us), CURVE_POINTS))
+        (run, *replayed_curve(run))
+        if run.plan.pool.cache.profile == "sglang"
+        else (run, *thin(capacity_curve(touched, ttl_us=run.plan.ttl_us), CURVE_POINTS))
         for run, touched in pairs
-        if run.plan.pool.cache.profile != "textbook"
+        if run.plan.pool.cache.profile != "textbook" and run.plan.pool.tier is None and run.hosted is None
     ]
-    ttl = [(run, *thin(ttl_curve(touched), CURVE_POINTS)) for run, touched in pairs]
+    ttl = [
+        (run, *(thin(ttl_curve(touched), CURVE_POINTS) if run.hosted is None else run.hosted.ttl_curve()))
+        for run, touched in pairs
+    ]
     return {
         "capacity_curve.parquet": tables.curve(schema.CAPACITY_CURVE, "capacity_blocks", capacity),
         "ttl_curve.parquet": tables.curve(schema.TTL_CURVE, "ttl_us", ttl),

@@ -52,6 +52,7 @@ class PoolSummary:
         refused: Those larger than the whole cache.
         prompt_tokens: Tokens of all lookups.
         hit_tokens: Tokens that hit.
+        hit_host_tokens: Of these, tokens from a lower tier.
         ladder: The rungs, from pooled to capacity.
     """
 
@@ -69,6 +70,7 @@ class PoolSummary:
     refused: int
     prompt_tokens: int
     hit_tokens: int
+    hit_host_tokens: int
     ladder: tuple[Rung, ...]
 
 
@@ -117,6 +119,10 @@ class ReplaySummary:
     def stored(self, folder: Path, digest: str) -> ReplaySummary:
         """Return it with the place it is kept at and what it was made from."""
         return replace(self, folder=folder, digest=digest)
+
+    def with_notes(self, notes: Sequence[str]) -> ReplaySummary:
+        """Return it with more to know, before everything else."""
+        return replace(self, notes=(*notes, *self.notes))
 
 
 def summarize(
@@ -173,6 +179,7 @@ def _pool_summary(run: PoolRun, rungs: Mapping[str, NDArray[np.int64]]) -> PoolS
         refused=int(run.log.refused.sum()),
         prompt_tokens=int(run.log.prompt_tokens.sum()),
         hit_tokens=int(run.hit_blocks.sum()) * size,
+        hit_host_tokens=int(run.host_blocks.sum()) * size,
         ladder=tuple(Rung(rung, hits, hits * size) for rung, hits in blocks.items()),
     )
 

@@ -9,7 +9,9 @@ import pyarrow as pa
 
 from prefixledger import schema
 from prefixledger.replay.block_numbers import number_blocks
-from prefixledger.replay.evidence import evidence_table
+from prefixledger.replay.evidence import RULES, evidence_table
+from prefixledger.replay.lookups import NO_TIME
+from prefixledger.replay.routers.base import BRANCHES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from prefixledger.replay.warmup import WarmUp
 
 _CAUSES = pa.array(["evicted", "expired"])
+_BRANCHES = pa.array(BRANCHES)
+_RULES = pa.array(RULES)
 _TIME = pa.timestamp("us", tz="UTC")
 
 
@@ -49,8 +53,17 @@ def lookup_facts(runs: Sequence[PoolRun], numbering: Numbering, log: Log) -> pa.
             "full_blocks": column(lambda run: run.log.prompt_tokens // run.plan.block_size),
             "cap_blocks": column(lambda run: run.log.cap_blocks),
             "hit_blocks": column(lambda run: run.hit_blocks),
+            "hit_host_blocks": column(lambda run: run.host_blocks),
+            "recompute_tokens": column(
+                lambda run: 0 if run.recompute_tokens is None else run.recompute_tokens
+            ),
             "refused": column(lambda run: run.log.refused),
             "last_block": _known(last_block),
+            "stored_blocks": _known(column(lambda run: -1 if run.hosted is None else run.log.cap_blocks)),
+            "tail_rule": _rules(column(lambda run: -1 if run.hosted is None else run.hosted.tail_rule)),
+            "queued_at": _times(column(lambda run: run.queued_us)),
+            "finished_at": _maybe_times(column(_finished_us)),
+            "route_branch": _branches(column(lambda run: -1 if run.branch is None else run.branch)),
         },
     )
 
@@ -215,6 +228,22 @@ def _known(values: NDArray[np.int64]) -> pa.Array:
 
 def _times(values: Any) -> pa.Array:
     return pa.array(values, pa.int64()).cast(_TIME)
+
+
+def _finished_us(run: PoolRun) -> NDArray[np.int64] | int:
+    return NO_TIME if run.finished_us is None else run.finished_us
+
+
+def _maybe_times(values: NDArray[np.int64]) -> pa.Array:
+    return pa.array(values, pa.int64(), mask=values == NO_TIME).cast(_TIME)
+
+
+def _rules(values: NDArray[np.int8]) -> pa.Array:
+    return _RULES.take(pa.array(values, mask=values < 0))
+
+
+def _branches(values: NDArray[np.int64]) -> pa.Array:
+    return _BRANCHES.take(pa.array(values, mask=values < 0))
 
 
 def _table(table: schema.Table, columns: Mapping[str, Any]) -> pa.Table:

@@ -218,8 +218,8 @@ def last_touches(
                 key = n_keys
                 pair_key[anew_pair] = key
                 n_keys += 1
-            elif keys[key, YOUNGEST] == anew_slot:  # else a reset took the others
-                older = keys[key, OLDER]
+            else:
+                older = keys[key, OLDER]  # those from before a reset are left out when the copies collapse
             copies[n_copies, MADE] = anew_slot
             copies[n_copies, NEXT_OLDER] = older
             keys[key, OLDER] = n_copies

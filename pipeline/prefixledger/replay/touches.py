@@ -46,6 +46,7 @@ class PoolLog:
         refused: bool[m]: touches nothing, changes nothing, has no segment.
         touched_blocks: int64[m], ``keyed_blocks`` plus the blocks of output that are cached under a known key; None:
             no output is cached.
+        unhashed_in_line: Whether a freed partial tail waits behind all other free slots, see ``extents.replay_extents``.
     """
 
     chains: Chains
@@ -59,6 +60,7 @@ class PoolLog:
     cap_blocks: NDArray[np.int64]
     refused: NDArray[np.bool_]
     touched_blocks: NDArray[np.int64] | None = None
+    unhashed_in_line: bool = False
 
     def __len__(self) -> int:
         return self.admitted_us.size

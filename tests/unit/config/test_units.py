@@ -82,11 +82,10 @@ def test_a_bad_capacity_is_refused(text: str) -> None:
         parse_capacity(text)
 
 
-def test_from_log_says_why_not() -> None:
-    """``from-log`` is a word we know, so the refusal names the reason and the way out."""
-    with pytest.raises(UsageError, match="prints its capacity") as caught:
-        parse_capacity("from-log")
-    assert "num_gpu_blocks" in str(caught.value)
+def test_from_log_is_no_number_and_not_unlimited() -> None:
+    """The number comes from the log when a replay begins; until then it is neither known nor without limit."""
+    assert parse_capacity("from-log") == Capacity(None, "from-log")
+    assert parse_capacity("from-log") != parse_capacity("unlimited")
 
 
 def test_times_are_utc_unless_they_say_otherwise() -> None:

@@ -31,7 +31,7 @@ def _per_million(card: rates.RateCard) -> tuple[str, ...]:
     ("model", "provider", "prices"),
     [
         ("claude-opus-5-5", "anthropic", ("4", "0.2", "5", "8")),
-        ("gpt-6.1-sol", "openai", ("2", "0.1", "2.5", "2.5")),
+        ("gpt-6.1-sol", "openai", ("2", "0.1", "2.5", "5")),
         ("kimi-k3", "moonshotai", ("3", "0.3", "3", "6")),
         ("gemini-3.8-flash", "google", ("0.75", "0.075", "0.75", "0.75")),
         ("us.anthropic.claude-opus-5-5", "bedrock", ("4.4", "0.22", "5.5", "8.8")),

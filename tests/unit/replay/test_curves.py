@@ -20,7 +20,7 @@ from prefixledger.replay.curves import (
     ttl_curve,
 )
 from prefixledger.replay.touches import find_touches
-from twins.pool_logs import Ask, PoolCase, random_pool
+from twins.pool_logs import Ask, PoolCase, random_pool, repeating_pool
 from twins.vllm_blocks import Row, Twin
 
 A, B, C, D, E = range(5)
@@ -73,12 +73,28 @@ def test_capacity_curve_equals_physical_copies_block_by_block(seed):
         assert sum(twin.run().hit) == curve.hits_at(capacity)
 
 
-@pytest.mark.slow
+def test_capacity_curve_of_older_versions_equals_the_replay():
+    """A tail that waits in line is a block that nobody can hit: with copies, resets and a TTL, at every capacity."""
+    for seed in range(150):
+        for case in (random_pool(seed), repeating_pool(seed)):
+            check_every_capacity(replace(case, in_line=True), case.ttl)
+
+
+def test_capacity_curve_equals_the_replay_where_copies_abound():
+    """Few prefixes asked for again and again, whole blocks: what one copy is worth depends on the capacity, and the TTL."""
+    ghosts = 0
+    for seed in range(500):
+        case = repeating_pool(seed)
+        ghosts += touches_of(case).ghost_older.size
+        check_every_capacity(case, case.ttl)
+    assert ghosts > 1000
+
+
 def test_capacity_curve_equals_the_replay_on_long_logs():
     """Long logs with thousands of conditional ghosts, so that they are tidied up many times."""
     ghosts = 0
     for seed in range(150):
-        case = random_pool(seed, longest=400)
+        case = repeating_pool(seed, longest=400)
         ghosts += touches_of(case).ghost_older.size
         check_every_capacity(case, case.ttl)
     assert ghosts > 1000
@@ -88,13 +104,14 @@ def test_capacity_curve_equals_the_replay_on_long_logs():
 @settings(max_examples=60, deadline=None)
 def test_ghosts_may_be_settled_at_any_time(seed):
     """In plain Python, where a wrong index raises, and with a tidy-up after every ghost the curve is the same."""
-    case = random_pool(seed)
+    case = repeating_pool(seed)
     touches = touches_of(case)
     expected = capacity_curve(touches, ttl_us=case.ttl)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(curve_kernel, "_FEW_GHOSTS", 1)
         patch.setattr(needed, "needed_capacity", curve_kernel.needed_capacity.py_func)
         found = capacity_curve(touches, ttl_us=case.ttl)
+        assert found.hits_at(case.capacity) == replayed_hits(case, case.capacity, case.ttl)
     assert np.array_equal(found.capacity_blocks, expected.capacity_blocks)
     assert np.array_equal(found.hit_blocks, expected.hit_blocks)
 

@@ -13,13 +13,20 @@ from prefixledger.errors import InternalError
 from prefixledger.replay import evidence as module
 from prefixledger.replay import evidence_kernel
 from prefixledger.replay.chains import build_chains, build_paths
-from prefixledger.replay.evidence import FOR_EVER_US, NO_TIME, Lifetimes, collect_evidence, evidence_table
+from prefixledger.replay.evidence import (
+    FOR_EVER_US,
+    NO_TIME,
+    InFlight,
+    Lifetimes,
+    collect_evidence,
+    evidence_table,
+)
 from prefixledger.replay.touches import PoolLog, find_touches, vllm_cap_blocks
 from prefixledger.schema import SEGMENT_FACTS
 from support import shared
 from twins.block_touches import smallest_capacity
 from twins.evidence_blocks import Segment, find_segments
-from twins.pool_logs import Ask, PoolCase, random_pool, removal_log
+from twins.pool_logs import Ask, PoolCase, random_pool, removal_log, repeating_pool
 from twins.vllm_blocks import Row, Twin
 
 CAUSES = ("misrouted", "elsewhere", "invalidated", "expired", "evicted", "cold")
@@ -150,11 +157,11 @@ def test_every_full_block_lies_in_one_segment(seed, concurrent):
         assert [case.asks[ask].path[end - 1] for end in bounds[1:]] == found.last_block[rows].tolist()
 
 
-@given(st.integers(0, 2**32))
+@given(st.integers(0, 2**32), st.sampled_from([random_pool, repeating_pool]))
 @settings(max_examples=200, deadline=None)
-def test_causes_equal_the_ladder_of_replays(seed):
+def test_causes_equal_the_ladder_of_replays(seed, draw):
     """Per lookup: pooled, per replica, + resets, + TTL, + capacity; each rung loses what its causes say."""
-    case = random_pool(seed)
+    case = draw(seed)
     found, log, hits, order = evidence_of(case)
     missed = missed_by_cause(found, log, case.ttl)
     kept = order[~log.refused]
@@ -179,11 +186,11 @@ def test_causes_equal_the_ladder_of_replays(seed):
         assert np.array_equal(sum(missed[cause][kept] for cause in causes), blocks), causes
 
 
-@given(st.integers(0, 2**32))
-@settings(max_examples=150, deadline=None)
-def test_distances_agree_with_the_replayed_capacity(seed):
+@given(st.integers(0, 2**32), st.sampled_from([random_pool, repeating_pool]))
+@settings(max_examples=200, deadline=None)
+def test_distances_agree_with_the_replayed_capacity(seed, draw):
     """What hit needed no more than the capacity; what was evicted needed more."""
-    case = random_pool(seed)
+    case = draw(seed)
     found, log, _, _ = evidence_of(case)
     i, user = found.lookup, found.own_previous
     gap = log.admitted_us[i] - log.admitted_us[user]
@@ -196,11 +203,11 @@ def test_distances_agree_with_the_replayed_capacity(seed):
     assert ((found.else_distance_blocks < 0) == (found.else_previous < 0)).all()
 
 
-@given(st.integers(0, 2**32))
-@settings(max_examples=25, deadline=None)
-def test_distances_are_the_smallest_capacity_that_hits(seed):
+@given(st.integers(0, 2**32), st.sampled_from([random_pool, repeating_pool]))
+@settings(max_examples=40, deadline=None)
+def test_distances_are_the_smallest_capacity_that_hits(seed, draw):
     """Ever larger caches of single blocks, here and on the replica that used the segment last."""
-    case = replace(random_pool(seed, longest=16), resets=[], ttl=None)
+    case = replace(draw(seed, longest=16), resets=[], ttl=None)
     case = replace(case, capacity=case.largest)
     found, log, _, _ = evidence_of(case)
     for k in range(len(found)):
@@ -253,6 +260,48 @@ def test_distances_tell_every_row_of_a_golden_file(name, trace, block_size, rows
     assert not found.hit[~reusable].any()
 
 
+@given(st.integers(0, 2**32))
+@settings(max_examples=60, deadline=None)
+def test_what_somebody_was_computing_is_cut_off_and_named(seed):
+    """Segments end where the other request's blocks do, those before it carry the rule, and nothing else changes."""
+    case = random_pool(seed, concurrent=True)
+    plain, log, hits, order = evidence_of(case)
+    rng = np.random.default_rng(seed)
+    lacks = (hits < log.cap_blocks) & ~log.refused & (rng.random(hits.size) < 0.7)
+    end = np.where(lacks, rng.integers(hits, log.cap_blocks, endpoint=True), 0)
+    lacks &= end > hits
+    in_flight = InFlight(np.where(lacks, rng.integers(0, hits.size, hits.size), -1), np.where(lacks, end, 0))
+
+    found = collect_evidence(
+        find_touches(log, case.reset_log()),
+        hits,
+        case.lifetimes(),
+        removals=removal_log(case.replay(capacity=case.capacity, ttl=case.ttl), order),
+        ttl_us=case.ttl,
+        in_flight=in_flight,
+    )
+
+    def spelled(each):
+        return [
+            (i, block, *facts)
+            for i, first, n, *facts in zip(
+                each.lookup, each.first_block, each.n_blocks, each.hit, each.own_previous, each.own_reset,
+                each.resident_replica, each.else_previous, each.else_reset, strict=True,
+            )
+            for block in range(first, first + n)
+        ]  # fmt: skip
+
+    assert spelled(found) == spelled(plain)
+    flying = (found.first_block >= hits[found.lookup]) & (
+        found.first_block < in_flight.end_block[found.lookup]
+    )
+    assert (found.first_block + found.n_blocks <= in_flight.end_block[found.lookup])[flying].all()
+    assert (found.rule == np.where(flying, 0, -1)).all()
+    assert (found.in_flight == np.where(flying, in_flight.lookup[found.lookup], -1)).all()
+    table = evidence_table(found)
+    assert table["in_flight_lookup"].null_count == table["rule"].null_count == (~flying).sum()
+
+
 def test_a_reset_takes_the_blocks_but_not_the_last_use():
     """The last use survives, the reset is named, and the distance ignores it."""
     case = hand_made([(0, 0, 5), (10, 0, 5)], resets=[(5, 0), (10, 0)])
@@ -281,6 +330,33 @@ def test_the_holder_is_the_deepest_then_the_latest_then_the_smallest_name():
     found, *_ = evidence_of(smallest)
     assert found.resident_replica.tolist() == [-1, 1, 2]
     assert found.else_previous.tolist() == [-1, 0, 1]
+
+
+def test_the_latest_holder_changes_along_the_path():
+    """Of two replicas that hold all of it, each is the later user of a part."""
+    asks = [(0, 0, 17), (1, 1, 17), (2, 2, 17), (3, 1, 5), (5, 0, 17)]
+    found, *_ = evidence_of(hand_made(asks, replicas=3, resets=[(4, 0)]))
+    last = found.lookup == 4
+    assert found.own_previous[last].tolist() == [0, 0]
+    assert found.n_blocks[last].tolist() == [2, 6]
+    assert found.resident_replica[last].tolist() == [1, 2]
+
+
+def test_a_distance_admits_the_prompts_themselves():
+    """The first two blocks lie on top of the stack, but a smaller cache would have refused the prompt that made them."""
+    found, *_ = evidence_of(hand_made([(0, 0, 17), (1, 0, 5)]))
+    assert found.own_distance_blocks.tolist() == [-1, 9]
+
+
+def test_removals_and_resets_of_all_replicas_are_met_in_order_of_time():
+    """What expired on one replica before a reset is not lost because another replica's blocks expired later."""
+    found, *_ = evidence_of(
+        hand_made([(17, 1, 5), (19, 0, 5), (33, 1, 5)], replicas=2, resets=[(20, 1)], ttl=2)
+    )
+    last = found.lookup == 2
+    assert found.own_reset[last].tolist() == [100]
+    assert found.removed_at_us[last].tolist() == [19]
+    assert found.removed_by[last].tolist() == [-1]
 
 
 def test_the_holder_is_told_for_what_was_evicted_here():

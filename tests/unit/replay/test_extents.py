@@ -20,7 +20,9 @@ from twins.forests import Log, random_log
 from twins.vllm_blocks import Row, Twin
 
 
-def _replay(log: Log, *, capacity: int | None = None, log_removals: bool = False):
+def _replay(
+    log: Log, *, capacity: int | None = None, log_removals: bool = False, unhashed_in_line: bool = False
+):
     """Replay a log with the kernel; return what it found, and the chains."""
     chains = build_chains(np.array(log.parent, np.int64))
     paths = build_paths(chains, log.last_blocks())
@@ -50,25 +52,37 @@ def _replay(log: Log, *, capacity: int | None = None, log_removals: bool = False
         output=None if log.output == "ignore" else Output(log.output, column("output"), keyed),
         resets=Resets(np.array(at, np.int64), np.array(replica, np.int32), np.array(force, np.bool_)),
         hit_saves_us=log.hit_saves_us,
+        unhashed_in_line=unhashed_in_line,
         log_removals=log_removals,
     )
     return found, chains
 
 
-def _twin(log: Log):
+def _twin(log: Log, *, in_line: bool = False):
     return Twin(
-        log.rows, log.block, log.capacity, log.replicas, log.ttl, log.output, log.hit_saves_us, log.resets
+        log.rows,
+        log.block,
+        log.capacity,
+        log.replicas,
+        log.ttl,
+        log.output,
+        log.hit_saves_us,
+        log.resets,
+        in_line,
     ).run()
 
 
-def _assert_equal(log: Log) -> None:
-    expected = _twin(log)
+def _assert_equal(log: Log, *, in_line: bool = False) -> None:
+    expected = _twin(log, in_line=in_line)
 
-    found, chains = _replay(log, log_removals=True)
+    found, chains = _replay(log, log_removals=True, unhashed_in_line=in_line)
 
     assert found.hit_blocks.tolist() == expected.hit
     assert found.admitted_us.tolist() == expected.admitted
     assert found.finished_us.tolist() == expected.finished
+    for name, column in (("preempted", found.preempted), ("recompute", found.recompute_tokens)):
+        some = getattr(expected, name)
+        assert column.tolist() == [some.get(row, 0) for row in range(len(log.rows))]
     assert found.refused.tolist() == expected.refused
     assert found.reset_ignored.tolist() == expected.ignored
     assert found.first_eviction_us.tolist() == expected.first_eviction
@@ -108,26 +122,38 @@ def test_extents_equal_physical_blocks_under_pressure(output):
         answer = _twin(log)
         seen["waits"] += sum(a > row.arrival for a, row in zip(answer.admitted, log.rows, strict=True))
         seen["refused"] += sum(answer.refused)
+        seen["preempted"] += sum(answer.preempted.values())
         seen["ignored"] += sum(answer.ignored)
         for cause, *_, gone in answer.removed:
             seen[cause] += 1
             seen["copies"] += not gone
     assert min(seen[k] for k in ("waits", "refused", "evicted", "expired", "copies")) > 500, seen
     assert seen["ignored"] > 20
+    assert seen["preempted"] > 200 or output != "as_decoded", seen
+
+
+def test_extents_equal_physical_blocks_of_older_versions():
+    """Where freed slots without a key wait behind all others nothing else differs from the twin, and hits do change."""
+    changed = 0
+    for seed in range(400):
+        log = random_log(random.Random(seed))
+        _assert_equal(log, in_line=True)
+        changed += _twin(log, in_line=True).hit != _twin(log).hit
+    assert changed > 15
 
 
 @pytest.mark.slow
 def test_extents_equal_physical_blocks_at_length():
     """No difference in 30,000 random logs."""
     for seed in range(30_000):
-        _assert_equal(random_log(random.Random(1_000_000 + seed)))
+        _assert_equal(random_log(random.Random(1_000_000 + seed)), in_line=seed % 4 == 0)
 
 
 def test_kernel_stays_inside_its_arrays():
     """Run as plain Python, where numpy checks every index, the kernel gives the same answers."""
     code = (
         "import random\nfrom unit_replay import _assert_equal\nfrom twins.forests import random_log\n"
-        "for seed in range(60):\n    _assert_equal(random_log(random.Random(seed), longest=25))\n"
+        "for seed in range(60):\n    _assert_equal(random_log(random.Random(seed), longest=25), in_line=seed % 3 == 0)\n"
     )
     code = code.replace(
         "from unit_replay import _assert_equal",
@@ -186,6 +212,16 @@ def test_logs_that_simpler_rules_get_wrong(parent, prompts, capacity, hits):
     found, _ = _replay(_log(parent, _prompts(*prompts), 2, capacity))
 
     assert found.hit_blocks.tolist() == hits
+
+
+def test_a_freed_partial_slot_waits_in_line_up_to_0_22():
+    """Of two slots C takes B's freed tail; while that waits behind A, A must go (blocks of two tokens, three slots)."""
+    log = _log([-1, -1, -1], _prompts((2, [A]), (3, [B]), (2, [C]), (3, [A])), 2, 3)
+
+    now, before = _replay(log)[0], _replay(log, unhashed_in_line=True)[0]
+
+    assert now.hit_blocks.tolist() == [0, 0, 0, 1]
+    assert before.hit_blocks.tolist() == [0, 0, 0, 0]
 
 
 def test_one_lookup_takes_its_blocks_from_two_copies():
@@ -338,3 +374,35 @@ def test_more_keyed_blocks_than_tokens_are_refused():
     """A lookup cannot have more full blocks than its tokens fill."""
     with pytest.raises(InternalError, match="more keyed blocks"):
         _replay(_log([-1, 0], [Row(0, 0, 3, [A, B], 2)], 2, 9))
+
+
+def test_decode_that_runs_out_of_room_preempts_the_last_request():
+    """The later request gives way, waits for the first, hits what is left of itself and computes the rest again."""
+    rows = [
+        Row(0, 0, 3, [A], 1, hold=40, prefill=8, output=5),
+        Row(1, 0, 3, [B, C], 1, hold=40, prefill=8, output=5),
+    ]
+
+    found, _ = _replay(_log([-1, -1, 1], rows, 2, 5, output="as_decoded"))
+
+    # Token 5 of the first, at 16, takes the last slot; that of the second finds none at 17 and gives up two tokens.
+    assert found.preempted.tolist() == [0, 1]
+    assert found.admitted_us.tolist() == [0, 1]
+    assert found.hit_blocks.tolist() == [0, 0]
+    # Token 7 of the first takes the deeper of its two blocks at 32. It fits at 40: 5 tokens, of which 2 still hit; 13 us of
+    # prefill at its rate, then two steps of 8.
+    assert found.recompute_tokens.tolist() == [0, 3]
+    assert found.finished_us.tolist() == [40, 69]
+
+
+def test_a_request_that_fills_the_cache_stops_growing():
+    """Alone it has nobody to preempt; under a TTL nobody is preempted at all."""
+    alone = [Row(0, 0, 3, [A], 1, hold=40, prefill=8, output=9)]
+    two = [Row(at, 0, 3, [at], 1, hold=40, prefill=8, output=9) for at in (0, 1)]
+
+    one, _ = _replay(_log([-1], alone, 2, 3, output="as_decoded"))
+    timed, _ = _replay(_log([-1, -1], two, 2, 5, output="as_decoded", ttl=99))
+
+    assert one.finished_us.tolist() == [40]
+    assert timed.finished_us.tolist() == [40, 41]
+    assert one.preempted.tolist() + timed.preempted.tolist() == [0, 0, 0]

@@ -46,7 +46,9 @@ def test_the_keys_of_output_are_those_of_the_twins_next_turn(rows):
     tokens = [row["output_tokens"] or 0 for row in rows]
     full = [(row["prompt_tokens"] + out - 1) // B for row, out in zip(rows, tokens, strict=True)]
     needed = [
-        row["prompt_tokens"] + out if blocks > len(row["ids"]) else 0
+        row["prompt_tokens"] + out
+        if blocks > len(row["ids"]) and (row["session_id"] or row["prompt_tokens"] % B == 0)
+        else 0
         for row, out, blocks in zip(rows, tokens, full, strict=True)
     ]
     sessions = [-1 if row["session_id"] is None else ord(row["session_id"]) for row in rows]
@@ -77,9 +79,10 @@ def test_the_keys_of_output_are_those_of_the_twins_next_turn(rows):
 def test_the_next_turn_hits_what_its_forerunner_generated():
     """Prompt 1 block, output 2 blocks, next turn 4 blocks: 3 hit with output, 1 without."""
     rows = [
-        {"at_us": 0, "ids": [1], "block_size": B, "prompt_tokens": 5, "output_tokens": 8},
-        {"at_us": SECOND, "ids": [1, 2, 3, 4], "block_size": B, "prompt_tokens": 17},
+        {"at_us": 0, "ids": [1], "prompt_tokens": 5, "output_tokens": 8},
+        {"at_us": SECOND, "ids": [1, 2, 3, 4], "prompt_tokens": 17},
     ]
+    rows = [{**row, "block_size": B, "session_id": "s"} for row in rows]
 
     def hits(mode):
         pool = Pool(in_flight=InFlight(residence="none", output=mode))
@@ -93,11 +96,25 @@ def test_the_next_turn_hits_what_its_forerunner_generated():
     assert hits("as_decoded") == ([0, 3], [0, 3])
 
 
+def test_without_a_session_only_a_prompt_that_ends_with_a_block_has_a_next_turn():
+    """What followed the last full block is not in the log, so nothing proves that a longer prompt goes on with it."""
+
+    def known(prompt_tokens, **fields):
+        first = {"at_us": 0, "ids": [1], "block_size": B, "prompt_tokens": prompt_tokens, "output_tokens": 8}
+        turn = {"at_us": SECOND, "ids": [1, 2, 3], "block_size": B, "prompt_tokens": 13}
+        log = make_log([{**first, **fields}, {**turn, **fields}])
+        return find_outputs(log, np.arange(2), build_chains(log.forest.parent), B).known
+
+    assert known(4) == 1
+    assert known(5) == 0
+    assert known(5, session_id="s") == 1
+
+
 def test_a_prompt_that_many_pass_in_vain_has_no_next_turn():
     """The search is bounded, so a prompt that everybody shares does not make it quadratic."""
 
     def known(passing):
-        row = {"ids": [1], "block_size": B, "prompt_tokens": 5}
+        row = {"ids": [1], "block_size": B, "prompt_tokens": 4}
         first = {**row, "at_us": 0, "output_tokens": 8}
         between = [{**row, "at_us": n + 1} for n in range(passing)]
         last = {"at_us": passing + 1, "ids": [1, 2, 3, 4], "block_size": B, "prompt_tokens": 17}

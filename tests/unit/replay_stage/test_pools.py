@@ -45,23 +45,52 @@ def test_a_lookup_that_no_pool_takes_is_named():
 
 def test_a_hosted_row_needs_a_pool_that_speaks_for_it():
     """No scenario: refused, with the profiles that exist; a pool that matches or names its profile takes it."""
-    rows = make_rows([{"provider": "vllm"}, {"provider": "anthropic"}])
+    rows = make_rows([{"provider": "vllm"}, {"provider": "groq", "model": "llama"}])
 
-    with pytest.raises(UsageError, match=r"(?s)'anthropic'.*profiles that exist: .*vllm.*textbook"):
+    with pytest.raises(
+        UsageError, match=r"(?s)'groq' as model 'llama'.*profiles that exist: .*vllm.*anthropic"
+    ):
         assign_pools(rows, default_scenario())
-    with pytest.raises(UsageError, match="'anthropic'"):
+    with pytest.raises(UsageError, match="'groq'"):
         assign_pools(rows, Scenario(pool=(Pool(cache=Cache(capacity="9 blocks")),)))
 
-    named = Scenario(pool=(Pool(match=Match(provider=("anthropic",))), Pool()))
+    named = Scenario(pool=(Pool(match=Match(provider=("groq",))), Pool()))
     assert assign_pools(rows, named).tolist() == [1, 0]
     assert assign_pools(rows, Scenario(pool=(Pool(cache=Cache(profile="vllm")),))).tolist() == [0, 0]
 
 
 def test_a_hosted_row_with_usage_only_asks_no_cache():
     """It stands in the books as observed, so nothing has to be simulated for it."""
-    rows = make_rows([{"provider": "vllm"}, {"provider": "anthropic", "keyed": False}])
+    rows = make_rows([{"provider": "vllm"}, {"provider": "groq", "keyed": False}])
 
-    assert assign_pools(rows, default_scenario()).tolist() == [0, 0]
+    engine = len(default_scenario().pool) - 1
+    assert assign_pools(rows, default_scenario()).tolist() == [engine, engine]
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "pool"),
+    [
+        ("anthropic", "claude-opus-5-5", "anthropic"),
+        ("anthropic", None, "anthropic"),
+        ("bedrock", "us.anthropic.claude-opus-4-7-v1:0", "anthropic-2"),
+        ("vertex", "claude-sonnet-4-5@20250929", "anthropic-2"),
+        ("openai", "gpt-6.1-sol", "openai"),
+        ("azure", "gpt-5.6-terra", "openai"),
+        ("vllm", "claude-like", "engine"),
+    ],
+)
+def test_a_hosted_row_has_the_profile_of_its_provider(provider, model, pool):
+    """No scenario: Claude and GPT from 5.6 on are replayed by their own rules, wherever they are served."""
+    scenario = default_scenario()
+    (number,) = assign_pools(make_rows([{"provider": provider, "model": model}]), scenario).tolist()
+    assert scenario.pool[number].name == pool
+
+
+def test_what_has_no_exact_rules_is_no_default():
+    """GPT-5.5 is cached for a typical time at unknown intervals: it is refused, not replayed as something else."""
+    rows = make_rows([{"provider": "openai", "model": "gpt-5.5"}])
+    with pytest.raises(UsageError, match=r"'openai' as model 'gpt-5\.5'"):
+        assign_pools(rows, default_scenario())
 
 
 def test_a_pool_has_one_block_size():

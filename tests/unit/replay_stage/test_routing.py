@@ -5,14 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prefixledger.config.registry import ROUTINGS
 from prefixledger.errors import UsageError
 from prefixledger.replay.fleet import made_fleet
 from prefixledger.replay.lookups import identities, stable_hash
-from prefixledger.replay.routing import RouterView, route
+from prefixledger.replay.routing import ROUTERS, STATEFUL, RouterView, route
 from stage_support import ints, make_rows, named, request_table
 
 
-def _view(rows, *, parent=(), key=(), block_size=16, seed=0):
+def _view(rows, *, parent=(), key=(), block_size=16, seed=0, prefix_tokens=256):
     table = request_table(rows)
     keys = np.asarray(key, np.uint64).reshape(-1, 2)
     last = ints(*(row.get("last_block", -1) for row in rows))
@@ -26,6 +27,7 @@ def _view(rows, *, parent=(), key=(), block_size=16, seed=0):
         parent=ints(*parent),
         key=keys,
         hashes=lambda chosen: np.asarray([stable_hash(names[i], seed) for i in chosen.tolist()], np.uint64),
+        prefix_tokens=prefix_tokens,
     )
 
 
@@ -38,7 +40,7 @@ def test_round_robin_is_balanced_and_starts_at_zero():
     view = _view([{"at_us": n} for n in range(25)])
     fleet = made_fleet(11, start_us=0, events=())
 
-    chosen = route("round-robin", view, fleet.membership, prefix_tokens=256)
+    chosen = route("round-robin", view, fleet.membership).replica
 
     assert [fleet.replicas[r].name for r in chosen] == [f"r{n % 11}" for n in range(25)]
 
@@ -47,10 +49,10 @@ def test_round_robin_is_balanced_and_starts_at_zero():
 def test_random_depends_on_the_request_and_the_seed_alone(order, seed):
     """A request goes where it went, whoever else is in the log and in whatever order."""
     rows = [{"request_id": f"id{n}", "at_us": 5} for n in range(12)]
-    whole = route("random", _view(rows, seed=seed), _members(4), prefix_tokens=256)
+    whole = route("random", _view(rows, seed=seed), _members(4)).replica
 
     some = [n for n in order if n % 3]
-    part = route("random", _view([rows[n] for n in some], seed=seed), _members(4), prefix_tokens=256)
+    part = route("random", _view([rows[n] for n in some], seed=seed), _members(4)).replica
 
     assert part.tolist() == [whole[n] for n in some]
 
@@ -58,8 +60,8 @@ def test_random_depends_on_the_request_and_the_seed_alone(order, seed):
 def test_random_spreads_and_another_seed_spreads_otherwise():
     """1,000 requests over 4 replicas: each gets 200 to 300, and seeds disagree."""
     rows = [{"request_id": f"id{n}"} for n in range(1000)]
-    first = route("random", _view(rows, seed=1), _members(4), prefix_tokens=256)
-    second = route("random", _view(rows, seed=2), _members(4), prefix_tokens=256)
+    first = route("random", _view(rows, seed=1), _members(4)).replica
+    second = route("random", _view(rows, seed=2), _members(4)).replica
 
     assert np.bincount(first).min() > 200
     assert np.bincount(first).max() < 300
@@ -90,9 +92,10 @@ KEY = [(0, 10), (0, 21), (0, 32), (0, 43), (0, 54)]
 )
 def test_prefix_hash_takes_the_deepest_block_within_the_prefix(prefix_tokens, expected):
     """The block ends at or above the prefix; a shorter prompt gives its last, a shorter prefix the first block."""
-    view = _view([{"last_block": 3}, {"last_block": 4}, {"last_block": 0}], parent=PARENT, key=KEY)
+    rows = [{"last_block": 3}, {"last_block": 4}, {"last_block": 0}]
+    view = _view(rows, parent=PARENT, key=KEY, prefix_tokens=prefix_tokens)
 
-    chosen = route("prefix-hash", view, _members(7), prefix_tokens=prefix_tokens)
+    chosen = route("prefix-hash", view, _members(7)).replica
 
     assert chosen.tolist() == [key % 7 for key in expected]
 
@@ -100,8 +103,8 @@ def test_prefix_hash_takes_the_deepest_block_within_the_prefix(prefix_tokens, ex
 def test_prefix_hash_below_one_block_goes_by_the_request():
     """Prompts without a full block spread like random ones."""
     rows = [{"request_id": f"id{n}"} for n in range(50)]
-    by_prefix = route("prefix-hash", _view(rows, parent=PARENT, key=KEY), _members(4), prefix_tokens=256)
-    at_random = route("random", _view(rows), _members(4), prefix_tokens=256)
+    by_prefix = route("prefix-hash", _view(rows, parent=PARENT, key=KEY), _members(4)).replica
+    at_random = route("random", _view(rows), _members(4)).replica
 
     assert by_prefix.tolist() == at_random.tolist()
 
@@ -112,7 +115,7 @@ def test_a_scale_event_counts_for_arrivals_of_the_same_moment():
     view = _view([{"at_us": at} for at in (8, 9, 10, 11, 19, 20, 21)])
     fleet = made_fleet(2, start_us=0, events=events)
 
-    chosen = route("round-robin", view, fleet.membership, prefix_tokens=256)
+    chosen = route("round-robin", view, fleet.membership).replica
 
     assert [fleet.replicas[r].name for r in chosen] == ["r0", "r1", "r0", "r0", "r0", "r2", "r0"]
     assert all(fleet.replicas[r].lives_at(at) for r, at in zip(chosen, view.started_us, strict=True))
@@ -125,14 +128,14 @@ def test_requests_while_nobody_lives_are_refused():
             "random",
             _view([{"at_us": 5}, {"at_us": 6}]),
             _members(1, [named(1, 5, "scale", replicas=0)]),
-            prefix_tokens=1,
         )
 
 
 def test_an_unknown_router_names_those_that_exist():
     """Nothing falls back."""
-    with pytest.raises(UsageError, match="as-logged, random, round-robin, prefix-hash"):
-        route("least-loaded", _view([{}]), _members(1), prefix_tokens=1)
+    with pytest.raises(UsageError, match="as-logged, random, round-robin, prefix-hash, least-loaded"):
+        route("most-loaded", _view([{}]), _members(1))
+    assert set(ROUTINGS) == {"as-logged", *ROUTERS, *STATEFUL}
 
 
 def test_rows_sort_lookups_from_the_rest():

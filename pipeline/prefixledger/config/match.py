@@ -1,0 +1,46 @@
+"""Which rows a pool takes."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from prefixledger.config.toml_file import Part
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Globs = Annotated[
+    tuple[str, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v), Field(strict=False)
+]
+
+
+class Match(Part):
+    """Which rows a pool takes: every field given must match one of its globs; null matches no glob."""
+
+    provider: Globs | None = None
+    model: Globs | None = None
+    release: Globs | None = None
+    client: Globs | None = None
+    tenant: Globs | None = None
+    replica: Globs | None = None
+    adapter: Globs | None = None
+    cache_salt: Globs | None = None
+    service_tier: Globs | None = None
+    namespace: Globs | None = None
+    source_file: Globs | None = None
+
+    @property
+    def fields(self) -> dict[str, tuple[str, ...]]:
+        """The fields that are given, with their globs."""
+        return {name: globs for name, globs in self if globs is not None}
+
+    def matches(self, row: Mapping[str, Any]) -> bool:
+        """Say whether a row (column name to value) belongs here."""
+        return all(_fits(row.get(name), globs) for name, globs in self.fields.items())
+
+
+def _fits(value: object, globs: tuple[str, ...]) -> bool:
+    return value is not None and any(fnmatchcase(str(value), glob) for glob in globs)

@@ -1,0 +1,142 @@
+"""What one model of one provider charges and how it caches at one time, and where each of that is from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from prefixledger.config.units import parse_duration_us, us_datetime
+from prefixledger.economics.formulas import break_even_hit_rate
+from prefixledger.economics.rates import PER_MILLION, listed_model
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from prefixledger.config.provider_rules import ProviderRules
+    from prefixledger.economics.rates import RateCard
+
+_PRICES = ("write", "read", "storage", "weekend_as")
+"""Rules that are in the prices already."""
+
+
+@dataclass(frozen=True, slots=True)
+class SheetTier:
+    """Prices of prompts of one range of length, per million tokens.
+
+    Attributes:
+        above_tokens: For prompts longer than this; 0 for all.
+        base: Uncached input.
+        read: Input read from the cache.
+        write: Input written to it, by lifetime.
+        output: Generated.
+        storage_per_hour: Rent of stored tokens; None where there is none or it is not known.
+        r: Read over base.
+        w: Write over base, by lifetime.
+        break_even_hit_rate: Hit rate from which on caching costs no more than none, by lifetime.
+    """
+
+    above_tokens: int
+    base: Decimal
+    read: Decimal
+    write: dict[str, Decimal]
+    output: Decimal
+    storage_per_hour: Decimal | None
+    r: Decimal
+    w: dict[str, Decimal]
+    break_even_hit_rate: dict[str, Decimal | None]
+
+
+@dataclass(frozen=True, slots=True)
+class SheetRule:
+    """One cache rule.
+
+    Attributes:
+        value: What holds.
+        sources: Where it was read, with dates.
+    """
+
+    value: Any
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RateSheet:
+    """Answer of ``prefixledger rates``.
+
+    Attributes:
+        model: Model as asked for.
+        provider: Provider in the price list.
+        listed_as: Model in the price list.
+        at: The time asked about.
+        currency: What the prices are in.
+        price_sources: Where the prices are from.
+        tiers: Prices by length of prompt, shortest first.
+        rules: Cache rules by name.
+        profile: Replay profile that follows these rules; None: they cannot be replayed exactly.
+    """
+
+    model: str
+    provider: str
+    listed_as: str
+    at: datetime
+    currency: str
+    price_sources: tuple[str, ...]
+    tiers: tuple[SheetTier, ...]
+    rules: dict[str, SheetRule]
+    profile: str | None
+
+
+def rate_sheet(model: str, provider: str | None, at_us: int) -> RateSheet:
+    """Look up what applies to a model at a time.
+
+    Args:
+        model: Model as a provider or gateway writes it.
+        provider: Provider; None: the model alone decides.
+        at_us: Microseconds since 1970.
+
+    Raises:
+        UsageError: The price list lacks the model; the nearest names are listed.
+    """
+    found = listed_model(model, provider, at_us)
+    cards = [tier.card for tier in found.tiers]
+    return RateSheet(
+        model=model,
+        provider=found.provider,
+        listed_as=found.model,
+        at=us_datetime(at_us),
+        currency=cards[0].currency,
+        price_sources=tuple(cards[0].source.split("; ")),
+        tiers=tuple(_tier(max(0, tier.above_tokens), tier.card, found.rules) for tier in found.tiers),
+        rules={
+            name: SheetRule(said.value, tuple(map(str, said.sources)))
+            for name, said in found.rules.said().items()
+            if name not in (*_PRICES, "profile")
+        },
+        profile=found.rules.profile.value if found.rules.profile else None,
+    )
+
+
+def _tier(above_tokens: int, card: RateCard, rules: ProviderRules) -> SheetTier:
+    written = dict(zip(_lifetimes(card, rules), (card.write, card.write_1h), strict=False))
+    w = {ttl: price / card.base if card.base else Decimal(1) for ttl, price in written.items()}
+    return SheetTier(
+        above_tokens=above_tokens,
+        base=card.base * PER_MILLION,
+        read=card.read * PER_MILLION,
+        write={ttl: price * PER_MILLION for ttl, price in written.items()},
+        output=card.output * PER_MILLION,
+        storage_per_hour=None if card.storage_hour is None else card.storage_hour * PER_MILLION,
+        r=card.r,
+        w=w,
+        break_even_hit_rate={ttl: break_even_hit_rate(w=factor, r=card.r) for ttl, factor in w.items()},
+    )
+
+
+def _lifetimes(card: RateCard, rules: ProviderRules) -> tuple[str, ...]:
+    """Name the lifetimes that ``write`` and ``write_1h`` of a card pay for."""
+    if rules.write is not None:
+        return tuple(
+            sorted(rules.write.value, key=lambda ttl: rules.write_by_us[parse_duration_us(ttl) or 0])
+        )
+    return ("any",) if card.write == card.write_1h else ("5m", "1h")

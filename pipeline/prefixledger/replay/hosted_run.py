@@ -1,0 +1,275 @@
+"""Replays one pool of a hosted prompt cache, and turns what it finds into hits, rungs, evidence and curves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prefixledger.replay import hosted_kernel as kernel
+from prefixledger.replay.evidence import FOR_EVER_US, RULES, Evidence, Lifetimes
+from prefixledger.replay.hosted import HostedTraffic, hosted_pool
+from prefixledger.replay.hosted_marks import find_marks
+from prefixledger.replay.hosted_rules import lookup_rules
+from prefixledger.replay.lookups import NO_TIME
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from prefixledger.replay.chains import Chains
+    from prefixledger.replay.extents import Resets
+    from prefixledger.replay.hosted import HostedPool
+    from prefixledger.replay.hosted_marks import FoundMarks
+    from prefixledger.replay.hosted_rules import LookupRules
+    from prefixledger.replay.lookups import Log
+    from prefixledger.replay.plan import PoolPlan
+
+MS_PER_TOKEN = 0.05
+"""Time to the first token for each token that is not read, where nobody says: 1.5 s for 32,000 tokens (providers.md §7.13)."""
+CURVE_POINTS = 24
+
+_RULE_OF = np.full(kernel.COLD + 1, -1, np.int8)
+"""Classes whose cause follows from the rules of the cache and not from the last use."""
+for _kind, _name in (
+    (kernel.IN_FLIGHT, "in_flight"),
+    (kernel.OUT_OF_REACH, "out_of_reach"),
+    (kernel.BELOW_MINIMUM, "below_minimum"),
+    (kernel.NO_BREAKPOINT, "no_breakpoint"),
+):
+    _RULE_OF[_kind] = RULES.index(_name)
+
+
+@dataclass(frozen=True, slots=True)
+class HostedRun:
+    """One pool after its replay, lookups in order of arrival.
+
+    Attributes:
+        pool: The lookups and their marks.
+        hit_blocks: int64[m].
+        segments: int32[s, 10], see ``hosted_kernel``.
+        rules: What was followed.
+        found: The marks, and where they are from.
+        resets: What took effect.
+        lives: When each replica can be asked.
+        replicas: Number of replicas.
+        ttl_us: Lifetime.
+        estimated: Lookups whose first token is not logged.
+        ms_per_token: What was taken for these.
+    """
+
+    pool: HostedPool
+    hit_blocks: NDArray[np.int64]
+    segments: NDArray[np.int32]
+    rules: LookupRules
+    found: FoundMarks
+    resets: Resets
+    lives: Lifetimes
+    replicas: int
+    ttl_us: int | None
+    estimated: int
+    ms_per_token: float
+
+    @property
+    def tail_rule(self) -> NDArray[np.int8]:
+        """int8[m]: the rule by which nothing behind the deepest stored mark can hit; -1 where it is the end of the last full block."""
+        behind = self.pool.stored_blocks < self.pool.traffic.keyed_blocks
+        kind = np.where((self.pool.reasons < 0) & behind, kernel.NO_BREAKPOINT, self.pool.reasons)
+        return np.where(kind < 0, -1, _RULE_OF[kind]).astype(np.int8)
+
+    @property
+    def stored_block(self) -> NDArray[np.int64]:
+        """int64[m]: last block that each lookup stores, -1 for none."""
+        marks = self.pool.traffic.marks
+        last = np.append(marks.block, -1)[marks.offset[1:] - 1]
+        return np.where(self.pool.stored_blocks > 0, last, -1)
+
+    def rungs(self) -> dict[str, NDArray[np.int64]]:
+        """Return the hit blocks of each lookup on each rung of the ladder; nobody waits for a first token there."""
+
+        def hits(
+            *, pooled: bool = False, resets: Resets | None = None, ttl_us: int | None = None
+        ) -> NDArray[np.int64]:
+            replayed = self.pool.replay(
+                replicas=self.replicas, pooled=pooled, resets=resets, ttl_us=ttl_us, waits=False
+            )
+            return replayed.hit_blocks
+
+        with_ttl = hits(resets=self.resets, ttl_us=self.ttl_us)
+        return {
+            "pooled": hits(pooled=True),
+            "per_replica": hits(),
+            "resets": hits(resets=self.resets),
+            "ttl": with_ttl,
+            "capacity": with_ttl,
+        }
+
+    def evidence(self, event: NDArray[np.int64]) -> Evidence:
+        """Return the segments as rows of facts.
+
+        Args:
+            event: int64[r], number of the event of each reset.
+        """
+        column = self.segments.astype(np.int64).T
+        kind, own = column[kernel.CLASS], column[kernel.OWN]
+        event = np.append(event, -1)
+        expired = kind == kernel.EXPIRED
+        removed = np.full(own.size, NO_TIME)
+        removed[expired] = self.pool.traffic.at_us[own[expired]] + (self.ttl_us or 0)
+        nothing = np.full(own.size, -1)
+        return Evidence(
+            lookup=column[kernel.LOOKUP],
+            first_block=column[kernel.FIRST],
+            n_blocks=column[kernel.END] - column[kernel.FIRST],
+            last_block=column[kernel.END_BLOCK],
+            hit=kind == kernel.HIT,
+            own_previous=own,
+            own_reset=event[column[kernel.OWN_RESET]],
+            own_distance_blocks=nothing,
+            resident_replica=column[kernel.RESIDENT],
+            else_previous=column[kernel.ELSE],
+            else_reset=event[column[kernel.ELSE_RESET]],
+            else_distance_blocks=nothing,
+            removed_at_us=removed,
+            removed_by=nothing,
+            rule=_RULE_OF[kind],
+        )
+
+    def ttl_curve(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Count the hits at lifetimes from the shortest to the longest gap between two lookups; each is a replay.
+
+        Returns:
+            int64[k] lifetimes, ascending, those that the provider sells among them; int64[k] hit blocks.
+        """
+        at_us = self.pool.traffic.at_us
+        if at_us.size < 2:  # noqa: PLR2004
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        longest = max(int(at_us[-1] - at_us[0]), 1)
+        spread = np.geomspace(min(1_000_000, longest), longest, CURVE_POINTS).round().astype(np.int64)
+        chosen = np.unique(spread if self.ttl_us is None else np.append(spread, self.ttl_us))
+        hits = [
+            self.pool.replay(
+                replicas=self.replicas, resets=self.resets, lives=self.lives, ttl_us=ttl_us
+            ).hit_blocks.sum()
+            for ttl_us in chosen.tolist()
+        ]
+        return chosen, np.asarray(hits, np.int64)
+
+    def notes(self, pool: str, profile: str, ttl: str, given_tokens: tuple[int, ...]) -> Iterator[str]:
+        """Say what was taken for granted."""
+        asks, where = self.pool.traffic, f"pool {pool!r}: "
+        also = "".join(f" and to token {tokens}" for tokens in given_tokens)
+        unsent = int((~self.found.sent).sum())
+        if unsent:
+            yield (
+                f"{where}the log shows no cache marks of {unsent} lookups; each is taken to be stored to the end of its last "
+                f"full block{also}, nothing to be out of reach, and the tokens behind it to be uncached"
+            )
+        if len(asks.at_us) > unsent:
+            yield (
+                f"{where}cache marks are as sent, cut to full blocks of {self.pool.block_size} tokens; a message counts as "
+                "one position of the look-back"
+            )
+        short = self.rules.of[self.pool.reasons == kernel.BELOW_MINIMUM]
+        for number, prompts in zip(*np.unique(short, return_counts=True), strict=True):
+            yield (
+                f"{where}nothing of {prompts} prompts is stored: they are marked below the minimum, "
+                f"{self.rules.minimums[number]}"
+            )
+        others = [named for named in self.found.ttls if named != ttl]
+        if others:
+            yield f"{where}marks ask for a lifetime of {', '.join(others)}; all are replayed with {ttl}"
+        if self.estimated:
+            yield (
+                f"{where}first tokens of {self.estimated} lookups are not logged: what they store is taken to be readable "
+                f"{self.ms_per_token:g} ms for each token not read after their start, at the latest when they end"
+            )
+        yield (
+            f"{where}profile {profile!r}: all lookups that name no replica share one cache (scope: {self.rules.scope or 'not known'}); "
+            "whoever asks before an entry is readable writes it again"
+        )
+        if self.rules.minimal:
+            yield f"{where}{ttl} is the shortest life that is promised; where entries live longer, there are more hits"
+
+
+def run_hosted(plan: PoolPlan, log: Log, chains: Chains, resets: Resets) -> HostedRun:
+    """Replay one pool under a hosted profile.
+
+    Args:
+        plan: The pool.
+        log: All lookups.
+        chains: The forest, cut into chains.
+        resets: The resets of its fleet; all take effect.
+
+    Raises:
+        UsageError: The rules of a model are not known, or not those of the profile.
+    """
+    rules = lookup_rules(plan.pool, log, plan.mine)
+    found = find_marks(
+        log,
+        chains,
+        plan.mine,
+        plan.block_size,
+        implicit=plan.pool.cache.profile == "openai",
+        given_tokens=plan.pool.cache.marks or (),
+    )
+    given_ms = plan.pool.in_flight.prefill_ms_per_token
+    ms_per_token = MS_PER_TOKEN if given_ms is None else given_ms
+    pool = hosted_pool(
+        _traffic(plan, log, rules, found, ms_per_token),
+        log.forest.parent,
+        found.depth,
+        block_size=plan.block_size,
+        us_per_token=1000 * ms_per_token,
+    )
+    fleet = plan.fleet.replicas
+    lives = Lifetimes(
+        live_from_us=np.asarray([replica.live_from_us for replica in fleet], np.int64),
+        live_to_us=np.asarray(
+            [FOR_EVER_US if replica.live_to_us is None else replica.live_to_us for replica in fleet], np.int64
+        ),
+        rank=np.arange(len(fleet), dtype=np.int32),  # fleets are in order of name
+    )
+    replayed = pool.replay(replicas=len(fleet), ttl_us=plan.ttl_us, resets=resets, lives=lives, explain=True)
+    assert replayed.segments is not None
+    return HostedRun(
+        pool=pool,
+        hit_blocks=replayed.hit_blocks,
+        segments=replayed.segments,
+        rules=rules,
+        found=found,
+        resets=resets,
+        lives=lives,
+        replicas=len(fleet),
+        ttl_us=plan.ttl_us,
+        estimated=int((log.lookups.first_token_us[plan.mine] == NO_TIME).sum()),
+        ms_per_token=ms_per_token,
+    )
+
+
+def _traffic(
+    plan: PoolPlan, log: Log, rules: LookupRules, found: FoundMarks, ms_per_token: float
+) -> HostedTraffic:
+    known, mine = log.lookups, plan.mine
+    first_token = known.first_token_us[mine]
+    if not plan.pool.in_flight.hits_shorten_prefill:
+        end = known.finished_us[mine]
+        whole = known.started_us[mine] + np.rint(1000 * ms_per_token * known.prompt_tokens[mine]).astype(
+            np.int64
+        )
+        estimate = np.where(end == NO_TIME, whole, np.minimum(whole, end))
+        first_token = np.where(first_token == NO_TIME, estimate, first_token)
+    return HostedTraffic(
+        at_us=known.started_us[mine],
+        replica=plan.replica.astype(np.int32),
+        prompt_tokens=known.prompt_tokens[mine],
+        last_block=known.last_block[mine],
+        keyed_blocks=known.n_blocks[mine],
+        first_token_us=first_token,
+        finished_us=known.finished_us[mine],
+        minimum_tokens=rules.minimum_tokens,
+        look_back=rules.look_back,
+        marks=found.marks,
+    )

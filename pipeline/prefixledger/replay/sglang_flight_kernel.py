@@ -1,0 +1,85 @@
+"""The running requests of one replica that compute what its radix tree does not show yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prefixledger.replay.jit import part
+from prefixledger.replay.sglang_nodes_kernel import EPOCH, FIRST, LAST, NEXT, PLACE_REACHED, PREV, REACH
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@part
+def computing(
+    path_offset: NDArray[np.int64],
+    path_chain: NDArray[np.int32],
+    chain_depth: NDArray[np.int32],
+    chain_length: NDArray[np.int32],
+    requests: NDArray[np.int64],
+    admitted_us: NDArray[np.int64],
+    in_flight: NDArray[np.int32],
+    in_flight_end: NDArray[np.int32],
+    pool: NDArray[np.int64],
+    row: int,
+    hits: int,
+    cap: int,
+    epoch: int,
+    oldest_us: int,
+) -> None:
+    """Note which running request computes the most of what a lookup misses, the earliest of equals. O(running + entries).
+
+    It hits ``hits`` blocks of the ``cap`` that it may, and ``PLACE_REACHED`` is the entry of its path that has the next one.
+    Who was admitted before the last reset, ``epoch``, or before ``oldest_us`` inserts nothing more.
+    """
+    base = path_offset[row]
+    best = hits
+    j = pool[FIRST]
+    while j >= 0:
+        other = j
+        j = requests[other, NEXT]
+        reach = min(requests[other, REACH], cap)
+        if reach <= best or requests[other, EPOCH] != epoch or admitted_us[other] < oldest_us:
+            continue
+        k = pool[PLACE_REACHED]
+        depth = hits
+        first, end = path_offset[other], path_offset[other + 1]
+        while depth < reach and first + k < end and path_chain[first + k] == path_chain[base + k]:
+            depth = min(chain_depth[path_chain[base + k]] + chain_length[path_chain[base + k]], reach)
+            k += 1
+        if depth > best:
+            best = depth
+            in_flight[row] = other
+            in_flight_end[row] = depth
+
+
+@part
+def begin_computing(requests: NDArray[np.int64], pool: NDArray[np.int64], row: int) -> None:
+    """Append a row to the list of those that compute what the tree does not show. O(1)."""
+    last = pool[LAST]
+    requests[row, PREV] = last
+    requests[row, NEXT] = -1
+    if last >= 0:
+        requests[last, NEXT] = row
+    else:
+        pool[FIRST] = row
+    pool[LAST] = row
+
+
+@part
+def end_computing(requests: NDArray[np.int64], pool: NDArray[np.int64], row: int) -> None:
+    """Take a row out of that list; nothing where it is out already. O(1)."""
+    before, after = requests[row, PREV], requests[row, NEXT]
+    if before == row:
+        return
+    if before >= 0:
+        requests[before, NEXT] = after
+    else:
+        pool[FIRST] = after
+    if after >= 0:
+        requests[after, PREV] = before
+    else:
+        pool[LAST] = before
+    requests[row, PREV] = row

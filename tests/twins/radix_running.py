@@ -1,0 +1,352 @@
+"""SGLang's classic radix tree with locks and running requests, in plain slow Python: the twin of the running kernel."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from twins.radix_tree import Node, Tree
+
+if TYPE_CHECKING:
+    from twins.vllm_blocks import Row
+
+INSERT, GROW, RELEASE = range(3)
+
+
+@dataclass(slots=True, eq=False)
+class LockedNode(Node):
+    """A node that counts its locks; ``dead`` once a reset or the TTL took its keys."""
+
+    locks: int = 0
+    dead: bool = False
+
+
+class LockedTree(Tree):
+    """A tree whose accesses make a new leaf after they have split what is beside it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.root = LockedNode([], None)
+
+    def split(self, node: LockedNode, at: int) -> LockedNode:
+        """Put the first blocks of a node into a new parent, which inherits times and locks."""
+        upper = LockedNode(node.key[:at], node.parent, node.accessed, node.used, locks=node.locks)
+        node.parent.children[upper.key[0]] = upper
+        node.key, node.parent = node.key[at:], upper
+        upper.children[node.key[0]] = node
+        return upper
+
+    def use(self, key: list[object], used: tuple[int, int]) -> LockedNode:
+        """Match a key; return the node in which it ends."""
+        path, _ = self.access(key)
+        for node in path:
+            node.used = max(node.used, used)
+        return path[-1] if path else self.root
+
+    def insert(self, key: list[object], used: tuple[int, int]) -> LockedNode:
+        """Put a whole key in; return the node in which it ends."""
+        path, rest = self.access(key)
+        end = path[-1] if path else self.root
+        if rest:
+            self.clock += 1
+            end.children[rest[0]] = LockedNode(rest, end, self.clock)
+            path.append(end.children[rest[0]])
+        for node in path:
+            node.used = max(node.used, used)
+        return path[-1] if path else self.root
+
+    def leaves(self) -> list[LockedNode]:
+        """Return the leaves that nobody locks."""
+        return [node for node in self.nodes() if not node.children and not node.locks]
+
+
+@dataclass(slots=True)
+class Run:
+    """A running request: the end of the path that it locks, and the slots that are its own."""
+
+    row: int
+    admitted: int
+    first: int
+    end: int
+    node: LockedNode
+    own: int
+    slots: int
+    alive: bool = True
+    inserted: int = 0
+    stopped: bool = False
+
+
+@dataclass(slots=True)
+class Answer:
+    """What the replay says, row by row; ``removed`` holds (cause, row or -1, at, replica, key) per keyed block."""
+
+    hit: list[int]
+    admitted: list[int]
+    finished: list[int]
+    refused: list[bool]
+    in_flight: list[tuple[int, int]]
+    ignored: list[bool]
+    first_eviction: list[int]
+    removed: list[tuple[str, int, int, int, int]] = field(default_factory=list)
+    stopped: int = 0
+    freed_at_once: int = 0
+
+
+def above(node: LockedNode | None) -> list[LockedNode]:
+    """Return a node and all above it but the root."""
+    found = []
+    while node is not None and node.parent is not None:
+        found.append(node)
+        node = node.parent
+    return found
+
+
+@dataclass(slots=True)
+class Running:
+    """All replicas; ``resets`` are (at, replica, force) in order of time."""
+
+    rows: list[Row]
+    block: int
+    capacity: int
+    replicas: int = 1
+    ttl: int = -1
+    output: str = "ignore"
+    hit_saves_us: float = 0.0
+    resets: list[tuple[int, int, bool]] = field(default_factory=list)
+    answer: Answer = field(init=False)
+
+    def run(self) -> Answer:
+        """Replay every replica."""
+        n = len(self.rows)
+        self.answer = Answer(
+            [0] * n,
+            [0] * n,
+            [0] * n,
+            [False] * n,
+            [(-1, 0)] * n,
+            [False] * len(self.resets),
+            [-1] * self.replicas,
+        )
+        for number in range(self.replicas):
+            Replica(self, number).run()
+        return self.answer
+
+
+class Replica:
+    """One replica in time."""
+
+    def __init__(self, twin: Running, number: int) -> None:
+        self.t, self.number = twin, number
+        self.tree = LockedTree()
+        self.running: dict[int, Run] = {}
+        self.events: list[tuple[int, int, int]] = []
+
+    def keys(self, number: int, blocks: int, known: int) -> list[object]:
+        """Return the keys of the first blocks of a row; where they are not known they are like no other."""
+        known = min(known, blocks)
+        return [*self.t.rows[number].keys[:known], *((number, k) for k in range(known, blocks))]
+
+    def taken(self) -> tuple[int, int]:
+        """Return slots in use, and those that cannot be had by eviction."""
+        dead = {id(node): node for run in self.running.values() for node in above(run.node) if node.dead}
+        own = sum(run.own for run in self.running.values())
+        kept = own + sum(len(node.key) for node in dead.values())
+        nodes = self.tree.nodes()
+        in_use = kept + sum(len(node.key) for node in nodes)
+        assert in_use <= self.t.capacity
+        return in_use, kept + sum(len(node.key) for node in nodes if node.locks)
+
+    def make_room(self, need: int, row: int, now: int) -> None:
+        """Evict whole leaves, the one accessed longest ago first, for what is short."""
+        short = self.taken()[0] + need - self.t.capacity
+        if need > 0 and short > 0 and self.t.answer.first_eviction[self.number] < 0:
+            self.t.answer.first_eviction[self.number] = now
+        while need > 0 and short > 0:
+            leaves = self.tree.leaves()
+            oldest = min(leaves, key=lambda node: node.accessed)
+            assert [leaf.accessed for leaf in leaves].count(oldest.accessed) == 1, (
+                "a tie is for nobody to break"
+            )
+            self.tree.remove(oldest)
+            short -= len(oldest.key)
+            self.note("evicted", row, now, oldest)
+
+    def note(self, cause: str, row: int, at: int, node: LockedNode) -> None:
+        """Record what left the tree, deep blocks first."""
+        self.t.answer.removed += [
+            (cause, row, at, self.number, key) for key in reversed(node.key) if isinstance(key, int)
+        ]
+
+    def expire(self, now: int) -> None:
+        """Take out every node that no admission used for more than the TTL; its locks keep its room."""
+        ttl = self.t.ttl
+        late = [node for node in self.tree.nodes() if ttl >= 0 and node.used[0] + ttl < now]
+        for node in reversed(late):  # children first
+            assert not node.children
+            del node.parent.children[node.key[0]]
+            node.dead = True
+        for node in sorted(late, key=lambda node: node.used):
+            self.note("expired", -1, node.used[0] + ttl, node)
+
+    def is_alive(self, run: Run, now: int) -> bool:
+        """Return whether a request may still insert."""
+        return run.alive and (self.t.ttl < 0 or now - run.admitted <= self.t.ttl)
+
+    def computed_by(self, number: int, hits: int, now: int) -> tuple[int, int]:
+        """Return who computes most of what a row misses behind its hits, the earliest of equals, and how deep."""
+        row = self.t.rows[number]
+        wanted = row.keys[: min(row.prompt_keys, (row.tokens - 1) // self.t.block)]
+        best = (-1, 0)
+        for other, run in sorted(self.running.items()):
+            theirs = self.t.rows[other]
+            keys = theirs.keys if self.t.output != "ignore" else theirs.keys[: theirs.prompt_keys]
+            if run.stopped:
+                keys = keys[: run.slots]
+            same = 0
+            while same < min(len(keys), len(wanted)) and keys[same] == wanted[same]:
+                same += 1
+            if self.is_alive(run, now) and same > max(hits, best[1]):
+                best = (other, same)
+        return best
+
+    def try_admit(self, number: int, now: int) -> bool:
+        """Match, lock and allocate; False where it does not fit."""
+        t, row, answer = self.t, self.t.rows[number], self.t.answer
+        slots = -(-row.tokens // t.block)
+        if slots > t.capacity:
+            answer.refused[number] = True
+            answer.admitted[number] = answer.finished[number] = now
+            return True
+        may_hit = row.keys[: min(row.prompt_keys, (row.tokens - 1) // t.block)]
+        if slots - self.locked_already(may_hit) > t.capacity - self.taken()[1]:
+            return False
+        node = self.tree.use(may_hit, (now, number))
+        for locked in above(node):
+            locked.locks += 1
+        hits = sum(len(locked.key) for locked in above(node))
+        answer.in_flight[number] = self.computed_by(number, hits, now)
+        self.make_room(slots - hits, number, now)
+        saved = min(row.prefill, int(hits * t.hit_saves_us + 0.5))
+        first, end = now + row.prefill - saved, now + row.hold - saved
+        self.running[number] = run = Run(number, now, first, end, node, slots - hits, slots)
+        answer.hit[number], answer.admitted[number], answer.finished[number] = hits, now, end
+        heapq.heappush(self.events, (first, INSERT, number))
+        heapq.heappush(self.events, (end, RELEASE, number))
+        self.plan_growth(run)
+        return True
+
+    def locked_already(self, keys: list[object]) -> int:
+        """Return how many blocks of a path are locked in the tree."""
+        node, found = self.tree.root, 0
+        while found < len(keys) and keys[found] in node.children:
+            node = node.children[keys[found]]
+            if not node.locks:
+                break
+            for key in node.key:
+                if found == len(keys) or keys[found] != key:
+                    return found
+                found += 1
+        return found
+
+    def plan_growth(self, run: Run) -> None:
+        """Note when the next output token needs a slot."""
+        row = self.t.rows[run.row]
+        token = run.slots * self.t.block + 1
+        if self.t.output == "as_decoded" and token <= row.tokens + row.output - 1:
+            at = run.first + (token - row.tokens - 1) * (run.end - run.first) // (row.output - 1)
+            heapq.heappush(self.events, (at, GROW, run.row))
+
+    def grow(self, now: int, run: Run) -> None:
+        """Take one more slot, or stop growing."""
+        if self.taken()[1] == self.t.capacity:
+            run.stopped = True
+            self.t.answer.stopped += 1
+            return
+        self.make_room(1, run.row, now)
+        run.own += 1
+        run.slots += 1
+        self.plan_growth(run)
+
+    def insert(self, now: int, run: Run, blocks: int, known: int) -> None:
+        """Bring the first blocks of a request into the tree, and lock them instead of what it locked."""
+        if not self.is_alive(run, now):
+            return
+        before, in_use = above(run.node), self.taken()[0]
+        run.own -= blocks - sum(len(node.key) for node in before)
+        # Until its slots are given, the tree may seem to hold more than there is.
+        run.node = self.tree.insert(self.keys(run.row, blocks, known), (run.admitted, run.row))
+        for node in above(run.node):
+            node.locks += 1
+        for node in before:
+            node.locks -= 1
+        self.t.answer.freed_at_once += in_use - self.taken()[0]
+
+    def release(self, now: int, run: Run) -> None:
+        """Insert prompt and output, then let go of everything."""
+        t, row = self.t, self.t.rows[run.row]
+        tokens = row.tokens
+        if t.output != "ignore" and row.output > 0:
+            tokens += row.output - 1
+        if t.output == "as_decoded":
+            tokens = min(tokens, run.slots * t.block)
+        if t.output == "at_release":
+            more = -(-tokens // t.block) - run.slots
+            if more > t.capacity - self.taken()[1]:
+                tokens = row.tokens
+            else:
+                self.make_room(more, run.row, now)
+                run.own += more
+        known = row.prompt_keys if t.output == "ignore" else len(row.keys)
+        self.insert(now, run, tokens // t.block, known)
+        for node in above(run.node):
+            node.locks -= 1
+        del self.running[run.row]
+
+    def reset(self, force: bool) -> bool:
+        """Empty the tree; what is locked keeps its room. False where a running request forbids it."""
+        if self.running and not force:
+            return False
+        for node in self.tree.nodes():
+            node.dead = True
+        for run in self.running.values():
+            run.alive = False
+        self.tree = LockedTree()
+        return True
+
+    def settle(self, now: int) -> None:
+        """Do the inserts, growth and releases of one moment."""
+        while self.events and self.events[0][0] <= now:
+            at, what, number = heapq.heappop(self.events)
+            assert at == now
+            run, row = self.running[number], self.t.rows[number]
+            if what == INSERT:
+                self.insert(now, run, row.tokens // self.t.block, row.prompt_keys)
+            elif what == GROW:
+                self.grow(now, run)
+            else:
+                self.release(now, run)
+
+    def run(self) -> None:
+        """Go from moment to moment."""
+        to_come = [i for i, row in enumerate(self.t.rows) if row.replica == self.number]
+        resets = [i for i, event in enumerate(self.t.resets) if event[1] == self.number]
+        waiting: list[int] = []
+        while True:
+            times = [self.t.rows[to_come[0]].arrival] if to_come else []
+            times += [self.t.resets[resets[0]][0]] if resets else []
+            times += [self.events[0][0]] if self.events else []
+            if not times:
+                break
+            now = min(times)
+            self.expire(now)
+            self.settle(now)
+            while resets and self.t.resets[resets[0]][0] == now:
+                number = resets.pop(0)
+                self.t.answer.ignored[number] = not self.reset(self.t.resets[number][2])
+            while to_come and self.t.rows[to_come[0]].arrival == now:
+                waiting.append(to_come.pop(0))
+            while waiting and self.try_admit(waiting[0], now):
+                waiting.pop(0)
+                self.settle(now)
+        self.expire(1 << 60)

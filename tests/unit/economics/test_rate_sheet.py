@@ -1,0 +1,96 @@
+"""The answer of ``prefixledger rates``: prices, rules and their sources."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+
+import pytest
+
+from prefixledger import api
+from prefixledger.cli import app
+from prefixledger.errors import UsageError
+
+
+def test_twelve_hours_cost_two_and_a_half_times() -> None:
+    """The price list lacks OpenAI's 12-hour writes; the sheet has them, and says where from."""
+    sheet = api.rates("gpt-6.1-sol", provider="openai", at="2026-11-29")
+    assert [tier.above_tokens for tier in sheet.tiers] == [0, 272_000]
+    assert sheet.tiers[0].write == {"30m": Decimal("2.5"), "12h": Decimal(5)}
+    assert sheet.tiers[0].w == {"30m": Decimal("1.25"), "12h": Decimal("2.5")}
+    assert sheet.tiers[1].write == {"30m": Decimal(5), "12h": Decimal(10)}
+    assert any("LiteLLM 1.110.2" in source for source in sheet.price_sources)
+    assert sheet.price_sources[0].startswith("genai-prices")
+    assert sheet.profile == "openai"
+
+
+@pytest.mark.parametrize(
+    ("at", "read"), [("2026-10-06", "0.2"), ("2026-10-07", "0.1")], ids=["before", "after"]
+)
+def test_sonnet_reads_were_dearer_before_october(at: str, read: str) -> None:
+    """One undated row of the price list under-prices the older half of a log."""
+    assert api.rates("claude-sonnet-5-5", at=at).tiers[0].read == Decimal(read)
+
+
+@pytest.mark.parametrize(
+    ("at", "base"),
+    [("2026-11-27T02:00Z", "0.30"), ("2026-11-28T02:00Z", "0.15"), ("2026-11-29T07:00Z", "0.15")],
+    ids=["Friday", "Saturday", "Sunday"],
+)
+def test_weekends_are_off_peak(at: str, base: str) -> None:
+    """DeepSeek has no peak on Saturday and Sunday."""
+    assert api.rates("deepseek-flash", provider="deepseek", at=at).tiers[0].base == Decimal(base)
+
+
+def test_storage_has_a_rent() -> None:
+    """Neither price list has Gemini's rent per hour; it changes with the year."""
+    old, new = (
+        api.rates("gemini-3.8-flash", provider="google", at=at).tiers[0].storage_per_hour
+        for at in ("2026-12-31", "2027-01-01")
+    )
+    assert (old, new) == (Decimal("0.5"), Decimal(1))
+    assert api.rates("claude-opus-5-5", at="2026-11-29").tiers[0].storage_per_hour is None
+
+
+@pytest.mark.parametrize(
+    ("model", "short", "long"),
+    [
+        ("claude-opus-4-8", "0.2174", "0.5263"),
+        ("claude-opus-5-5", "0.2083", "0.5128"),
+        ("claude-fable-5-1", "0.2041", "0.5063"),
+    ],
+)
+def test_break_evens_of_claude(model: str, short: str, long: str) -> None:
+    """Break-even hit rates follow from w and r of the model (providers.md §7.2)."""
+    even = api.rates(model, at="2026-11-29").tiers[0].break_even_hit_rate
+    assert [f"{even[ttl]:.4f}" for ttl in ("5m", "1h")] == [short, long]
+
+
+def test_a_model_that_is_not_cached_gets_no_cache_price() -> None:
+    """A family's write price is no price of a member that the list says nothing of."""
+    tier = api.rates("claude-2", at="2026-11-29").tiers[0]
+    assert {*tier.write.values(), tier.read} == {tier.base}
+
+
+def test_rates_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """Stdout is one JSON document with every rule and its sources."""
+    assert app.run(["rates", "claude-opus-4-7", "--at", "2026-11-29", "--json"]) == 0
+    sheet = json.loads(capsys.readouterr().out)
+    assert sheet["rules"]["minimum_tokens"]["value"] == 2048
+    assert "2026-08-22" in sheet["rules"]["minimum_tokens"]["sources"][0]
+    assert sheet["tiers"][0]["write"] == {"5m": 6.25, "1h": 10}
+
+
+def test_rates_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    """The cliff, both lifetimes and the numbered sources are shown."""
+    assert app.run(["rates", "claude-haiku-5-5", "--at", "2026-11-29"]) == 0
+    shown = capsys.readouterr().out
+    for words in ("above 100000 tokens", "written for 1h", "21.7%", "minimum tokens", "[1] genai-prices"):
+        assert words in shown
+
+
+def test_an_unknown_model_is_refused_with_near_names() -> None:
+    """Never a guess: exit 2, and what is near."""
+    with pytest.raises(UsageError, match=r"gpt-6\.2-sol") as caught:
+        api.rates("gpt-6.2-sol", provider="openai")
+    assert "gpt-6.1-sol" in (caught.value.hint or "")
