@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from prefixledger import schema
+from prefixledger import schema, schema_engines
 from prefixledger.index.load import Forest, Index
 from prefixledger.workspace import Workspace, write_json, write_table
 
@@ -92,6 +92,7 @@ class Facts:
             lookup=number,
             request_row=row,
             admitted_at=at(seconds),
+            queued_at=at(seconds),
             pool=0,
             replica=replica,
             block_size=self.block_size,
@@ -99,6 +100,8 @@ class Facts:
             full_blocks=full,
             cap_blocks=max(0, (prompt_tokens - 1) // self.block_size),
             hit_blocks=0,
+            hit_host_blocks=0,
+            recompute_tokens=0,
             refused=refused,
             last_block=100 * number + full - 1 if full else None,
         )
@@ -152,6 +155,9 @@ class Facts:
             schema.LADDER,
             schema.SHARED,
             schema.LOOKUP_SHARED,
+            schema_engines.KV_CHANGES,
+            schema_engines.KV_LOOKUPS,
+            schema_engines.COUNTERS,
         ):
             write_table(folder / f"{table.name}.parquet", self._arrow(table))
         (folder / "scenario.toml").write_text(self.scenario, encoding="utf-8")

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from facts import at
-from prefixledger import schema
+from prefixledger import schema, schema_engines
 from prefixledger.attribute import inputs
 from prefixledger.attribute import tables as books
 from support import ROOT
@@ -35,6 +35,9 @@ _CONTRACTS = {
     "ladder": schema.LADDER,
     "shared": schema.SHARED,
     "lookup_shared": schema.LOOKUP_SHARED,
+    "kv_changes": schema_engines.KV_CHANGES,
+    "kv_lookups": schema_engines.KV_LOOKUPS,
+    "counters": schema_engines.COUNTERS,
     "requests": schema.REQUESTS,
 }
 _READ_BACK = {"lookups": books.LOOKUPS, "segments": books.SEGMENTS}
@@ -58,10 +61,12 @@ _BY_NUMBER = {"judged": schema.SEGMENT_FACTS, "merged": schema.SEGMENT_FACTS}
 _TYPES = {
     (
         "reason", "field", "value", "judged", "cut", "kind", "total", "rung", "currency", "parent_key", "cause",
-        "detail", "replica_name", "basis",
+        "detail", "replica_name", "basis", "route_branch",
     ): pa.string(),
     ("other_replica", "more_capacity", "longer_ttl", "busiest", "elsewhere", "hit"): pa.bool_(),
-    ("share", "rate_before", "rate_after", "agreement", "multiplier"): pa.float64(),
+    (
+        "share", "rate_before", "rate_after", "agreement", "multiplier", "imbalance_requests", "imbalance_prefill",
+    ): pa.float64(),
     ("replicas",): pa.list_(pa.string()),
 }  # fmt: skip
 _ENDINGS = {

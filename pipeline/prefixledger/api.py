@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING
 
 from prefixledger.errors import UsageError
 from prefixledger.progress import SILENT
+from prefixledger.reference import formats, print_scenario, rates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prefixledger.attribute.query import QueryResult
     from prefixledger.config.scenario import Scenario
+    from prefixledger.export import ExportSummary
     from prefixledger.ingest import IngestSummary
-    from prefixledger.ingest.reader import FormatInfo
     from prefixledger.outcomes import ReplayResult, ReportResult
     from prefixledger.progress import Progress
+
+__all__ = ["demo", "export", "formats", "ingest", "print_scenario", "query", "rates", "replay", "report"]
 
 DEFAULT_WORKSPACE = ".prefixledger"
 DEFAULT_OUTPUT = "prefixledger.html"
@@ -34,6 +37,13 @@ def ingest(
     id_scope: str | None = None,
     t0: str | None = None,
     after: str | Path | None = None,
+    year: int | None = None,
+    zone: str | None = None,
+    tokenizer: str | Path | None = None,
+    template: str | Path | None = None,
+    keep_text: bool = False,
+    models: str | Path | None = None,
+    from_name: str | None = None,
     max_rejects: str = "1%",
     jobs: int | None = None,
     force: bool = False,
@@ -51,6 +61,15 @@ def ingest(
         id_scope: ``file`` or ``global``: over what block ids are unique; None takes the format's.
         t0: When a log with a relative clock begins, e.g. ``2026-11-24T10:00:00Z``.
         after: The log that one with a relative clock goes on from.
+        year: Year in which logs begin that write none, as vLLM's do; None goes by the time of the file.
+        zone: Time zone of logs that name none, e.g. ``Europe/Berlin``; None reads their times as UTC unless they tell.
+        tokenizer: For logs with text: a ``tokenizer.json``, the name of a tiktoken encoding, or of an installed package
+            that holds a ``tokenizer.json``; nothing is fetched. None cuts text by bytes, which is approximate.
+        template: Chat template (Jinja) that makes the text of a prompt from its messages.
+        models: TOML file with aliases of models, ``"prod-chat-*" = "gpt-4.1"``: deployments, ARNs, gateway groups.
+        from_name: Regular expression that finds fields in the names of logs, ``(?P<replica>[^/]+)[.]log``; they are
+            stronger than what the log says. One group without a name is the replica.
+        keep_text: Keep the texts of prompts in the workspace; without it only their digests are.
         max_rejects: ``"100"`` or ``"0.5%"``; a share allows at least 10 records.
         jobs: Processes; None is all cores.
         force: Read inputs again that were read before, and use a folder that holds files of somebody else.
@@ -69,7 +88,9 @@ def ingest(
 
     options = stages.log_options(
         format=format, map=map, block_size=block_size, block_ids=block_ids, id_scope=id_scope,
-        t0=t0, after=after, max_rejects=max_rejects, jobs=jobs, force=force,
+        t0=t0, after=after, year=year, zone=zone, tokenizer=tokenizer, template=template, keep_text=keep_text,
+        models=models, from_name=from_name,
+        max_rejects=max_rejects, jobs=jobs, force=force,
     )  # fmt: skip
     if not sources:
         raise UsageError("no SOURCE is given", hint="name log files, folders or globs, or - for stdin")
@@ -87,6 +108,8 @@ def replay(
     scenario: Sequence[Scenario | str | Path] = (),
     events: Sequence[str | Path] = (),
     replica_grace: str | None = None,
+    engine_log: Sequence[str | Path] = (),
+    max_gap_pp: float | None = None,
     format: str | None = None,
     map: str | Path | None = None,
     block_size: int | None = None,
@@ -94,6 +117,13 @@ def replay(
     id_scope: str | None = None,
     t0: str | None = None,
     after: str | Path | None = None,
+    year: int | None = None,
+    zone: str | None = None,
+    tokenizer: str | Path | None = None,
+    template: str | Path | None = None,
+    keep_text: bool = False,
+    models: str | Path | None = None,
+    from_name: str | None = None,
     max_rejects: str = "1%",
     jobs: int | None = None,
     force: bool = False,
@@ -107,6 +137,10 @@ def replay(
         scenario: Scenarios or their files; empty is vLLM, as logged, unlimited.
         events: Files of restarts, deploys and so on; they hold in every scenario.
         replica_grace: How long a replica lives after its last logged request; None is what the scenario says.
+        engine_log: Logs or metrics of engines, which need hold no request: they say how large each cache is, for
+            ``capacity = "from-log"``, and when an engine started.
+        max_gap_pp: How many percentage points the hit rate of the first replay may be from what the service reports, over
+            the lookups that have both; None checks nothing.
         format: See ``ingest``, as for all that follow.
         map: See ``ingest``.
         block_size: See ``ingest``.
@@ -114,6 +148,13 @@ def replay(
         id_scope: See ``ingest``.
         t0: See ``ingest``.
         after: See ``ingest``.
+        year: See ``ingest``.
+        zone: See ``ingest``.
+        tokenizer: See ``ingest``.
+        template: See ``ingest``.
+        keep_text: See ``ingest``.
+        models: See ``ingest``.
+        from_name: See ``ingest``.
         max_rejects: See ``ingest``.
         jobs: See ``ingest``.
         force: See ``ingest``.
@@ -125,19 +166,26 @@ def replay(
     Raises:
         UsageError: An option, a scenario or an event file cannot be used.
         InputError: As for ``ingest``.
+        RuleCrossedError: The gap is larger than allowed (``outcomes.GapError``, which carries the result).
     """
     from prefixledger import outcomes, stages
 
     options = stages.log_options(
         format=format, map=map, block_size=block_size, block_ids=block_ids, id_scope=id_scope,
-        t0=t0, after=after, max_rejects=max_rejects, jobs=jobs, force=force,
+        t0=t0, after=after, year=year, zone=zone, tokenizer=tokenizer, template=template, keep_text=keep_text,
+        models=models, from_name=from_name,
+        max_rejects=max_rejects, jobs=jobs, force=force,
     )  # fmt: skip
     logs, place = stages.resolve(sources, workspace)
     question = stages.ask(scenario, events, replica_grace)
     with stages.running(place, "replay", force=force):
         read = stages.ingested(logs, place, options, progress)
+        read = stages.engine_logs_read(read, engine_log, place, options, progress)
         replays = stages.replayed(place, question, progress, options.jobs)
-    return read.checked(outcomes.ReplayResult(place.root, read.summary, replays))
+        compared = stages.compared(place, replays)
+    result = read.checked(outcomes.ReplayResult(place.root, read.summary, replays, compared))
+    outcomes.check_gap(compared[0], max_gap_pp, result)
+    return result
 
 
 def report(
@@ -151,6 +199,8 @@ def report(
     scenario: Sequence[Scenario | str | Path] = (),
     events: Sequence[str | Path] = (),
     replica_grace: str | None = None,
+    engine_log: Sequence[str | Path] = (),
+    max_gap_pp: float | None = None,
     format: str | None = None,
     map: str | Path | None = None,
     block_size: int | None = None,
@@ -158,6 +208,13 @@ def report(
     id_scope: str | None = None,
     t0: str | None = None,
     after: str | Path | None = None,
+    year: int | None = None,
+    zone: str | None = None,
+    tokenizer: str | Path | None = None,
+    template: str | Path | None = None,
+    keep_text: bool = False,
+    models: str | Path | None = None,
+    from_name: str | None = None,
     max_rejects: str = "1%",
     jobs: int | None = None,
     show_ids: bool = False,
@@ -176,6 +233,8 @@ def report(
         scenario: See ``replay``; the report is about the first.
         events: See ``replay``.
         replica_grace: See ``replay``.
+        engine_log: See ``replay``.
+        max_gap_pp: See ``replay``; within the window of the report.
         format: See ``ingest``, as for all that follow.
         map: See ``ingest``.
         block_size: See ``ingest``.
@@ -183,6 +242,13 @@ def report(
         id_scope: See ``ingest``.
         t0: See ``ingest``.
         after: See ``ingest``.
+        year: See ``ingest``.
+        zone: See ``ingest``.
+        tokenizer: See ``ingest``.
+        template: See ``ingest``.
+        keep_text: See ``ingest``.
+        models: See ``ingest``.
+        from_name: See ``ingest``.
         max_rejects: See ``ingest``.
         jobs: See ``ingest``.
         show_ids: Show request and user ids whole.
@@ -195,20 +261,26 @@ def report(
     Raises:
         UsageError: An option, a scenario or an event file cannot be used, or a foreign file is in the way.
         InputError: As for ``ingest``; the report is written first where there are rows for one.
+        RuleCrossedError: As for ``replay``; the report is written first.
     """
-    from prefixledger import stages
+    from prefixledger import outcomes, stages
 
     options = stages.log_options(
         format=format, map=map, block_size=block_size, block_ids=block_ids, id_scope=id_scope,
-        t0=t0, after=after, max_rejects=max_rejects, jobs=jobs, force=force,
+        t0=t0, after=after, year=year, zone=zone, tokenizer=tokenizer, template=template, keep_text=keep_text,
+        models=models, from_name=from_name,
+        max_rejects=max_rejects, jobs=jobs, force=force,
     )  # fmt: skip
     logs, place = stages.resolve(sources, workspace)
     question = stages.ask(scenario, events, replica_grace)
     page = stages.page(output, from_, to, tz, show_ids=show_ids, force=force)
     with stages.running(place, "report", force=force):
         read = stages.ingested(logs, place, options, progress)
+        read = stages.engine_logs_read(read, engine_log, place, options, progress)
         replays = stages.replayed(place, question, progress, options.jobs)
-        return read.checked(stages.reported(place, page, read, replays, progress))
+        result = read.checked(stages.reported(place, page, read, replays, progress))
+    outcomes.check_gap(result.compared, max_gap_pp, result)
+    return result
 
 
 def demo(
@@ -262,18 +334,38 @@ def query(sql: str, *, workspace: str | Path = DEFAULT_WORKSPACE) -> QueryResult
     return run_query(Workspace(Path(workspace)), sql)
 
 
-def formats() -> tuple[FormatInfo, ...]:
-    """Return the log formats that are read, in the order in which they are recognised."""
-    from prefixledger.ingest.formats import READERS
+def export(
+    workspace: str | Path = DEFAULT_WORKSPACE,
+    *,
+    output: str | Path,
+    form: str = "mooncake",
+    block_size: int | None = None,
+    salt: str | None = None,
+    force: bool = False,
+    progress: Progress = SILENT,
+) -> ExportSummary:
+    """Write a workspace as a trace that replays as its logs did: no text, no ids, no tenants, salted keys.
 
-    return tuple(reader.info for reader in READERS)
+    Args:
+        workspace: Folder of the stages' files.
+        output: The trace; ``.gz`` and ``.zst`` are packed.
+        form: ``mooncake`` or ``bailian``.
+        block_size: Export only requests with blocks of so many tokens; None where all have one size.
+        salt: Makes the ids of several workspaces comparable; None is a secret of the workspace.
+        force: Replace a file that no export of this workspace wrote.
+        progress: See ``ingest``.
 
+    Returns:
+        What was written, and what is not in it.
 
-def print_scenario(
-    *, scenario: Sequence[Scenario | str | Path] = (), replica_grace: str | None = None
-) -> str:
-    """Return scenarios as TOML with every default; see ``replay`` for the arguments."""
+    Raises:
+        UsageError: There is no workspace, an option cannot be used, or a foreign file is in the way.
+        InputError: No request has keys.
+    """
     from prefixledger import stages
-    from prefixledger.config.scenario import dump
 
-    return "\n".join(dump(one) for one in stages.ask(scenario, (), replica_grace).scenarios)
+    _, place = stages.resolve((), workspace)
+    with stages.running(place, "export", force=force):
+        return stages.exported(
+            place, Path(output), progress, form=form, block_size=block_size, salt=salt, force=force
+        )

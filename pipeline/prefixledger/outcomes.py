@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from prefixledger.errors import InputError
+from prefixledger.errors import InputError, RuleCrossedError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from prefixledger.attribute import Comparison, CounterComparison
     from prefixledger.ingest import IngestSummary
     from prefixledger.replay import ReplaySummary
 
@@ -24,11 +25,13 @@ class ReplayResult:
         workspace: Where the files are.
         ingest: The account of the sources; None where a workspace was given.
         replays: One per scenario, in the order given.
+        compared: For each the hits of the replay beside those that the service reports, or engines count; None without either.
     """
 
     workspace: Path
     ingest: IngestSummary | None
     replays: tuple[ReplaySummary, ...]
+    compared: tuple[Comparison | CounterComparison | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,7 @@ class ReportResult:
         json: Its twin.
         csv: The folder of tables.
         lines: The account and the verdict as plain text; the verdict is the last line.
+        compared: The hits of the first replay beside those that the service reports; None where no lookup has both.
     """
 
     workspace: Path
@@ -52,6 +56,7 @@ class ReportResult:
     json: Path
     csv: Path
     lines: tuple[str, ...]
+    compared: Comparison | CounterComparison | None = None
 
     @property
     def verdict(self) -> str:
@@ -69,6 +74,46 @@ class PartialInputError(InputError):
     def __init__(self, cause: InputError, result: IngestSummary | ReplayResult | ReportResult) -> None:
         super().__init__(cause.message, place=cause.place, hint=cause.hint)
         self.result = result
+
+
+class GapError(RuleCrossedError):
+    """Everything was done, but the replay is further from what the service reports than allowed.
+
+    Attributes:
+        result: What the verb would have returned.
+    """
+
+    def __init__(self, message: str, hint: str, result: ReplayResult | ReportResult) -> None:
+        super().__init__(message, hint=hint)
+        self.result = result
+
+
+def check_gap(
+    compared: Comparison | CounterComparison | None,
+    max_gap_pp: float | None,
+    result: ReplayResult | ReportResult,
+) -> None:
+    """Hold the replay to what the service reports.
+
+    Raises:
+        GapError: Their hit rates are further apart than allowed, or nothing can be compared: a rule that cannot be
+            checked is not kept.
+    """
+    if max_gap_pp is None:
+        return
+    if compared is None:
+        raise GapError(
+            f"--max-gap-pp {max_gap_pp:g} cannot be checked: no lookup has both keys and the cached tokens that the "
+            "service reports, and no counters of engines cover any",
+            "log the cached tokens of each answer (vLLM: --enable-prompt-tokens-details)",
+            result,
+        )
+    if abs(compared.gap_pp) > max_gap_pp:
+        raise GapError(
+            f"the replay is too far from the service, more than {max_gap_pp:g} points: {compared.sentence}",
+            "check capacity, TTL, replicas and block size of the scenario before its causes are believed",
+            result,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,14 @@ import shutil
 import sys
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from prefixledger import __version__
-from prefixledger.errors import UsageError
+from prefixledger.errors import InputError, UsageError
 from prefixledger.locking import check_is_ours, locked
 from prefixledger.outcomes import Read, ReportResult
 from prefixledger.workspace import Workspace, write_json
@@ -23,7 +23,10 @@ from prefixledger.workspace import Workspace, write_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from prefixledger.attribute import Comparison, CounterComparison
     from prefixledger.config.scenario import Event, Scenario
+    from prefixledger.economics.rate_sheet import RateSheet
+    from prefixledger.export import ExportSummary
     from prefixledger.ingest import IngestOptions
     from prefixledger.ingest.account import Progress as BytesRead
     from prefixledger.progress import Progress
@@ -152,6 +155,46 @@ def ingested(
         return Read(error.summary, error)
 
 
+def engine_logs_read(
+    read: Read,
+    engine_logs: Sequence[str | Path],
+    workspace: Workspace,
+    options: IngestOptions,
+    progress: Progress,
+) -> Read:
+    """Run the stage ``ingest`` for logs and metrics of engines, which need hold no request.
+
+    Raises:
+        InputError: One cannot be read, or says nothing of an engine.
+    """
+    from prefixledger import ingest
+    from prefixledger.ingest.account import IngestSummary, NoRequestError
+
+    if not engine_logs:
+        return read
+    chosen = replace(
+        options,
+        format="engine-log",
+        map_file=None,
+        block_size=None,
+        block_ids=None,
+        id_scope=None,
+        t0=None,
+        after=None,
+    )
+    try:
+        found = ingest.run([str(log) for log in engine_logs], workspace, chosen, _bytes_to(progress))
+    except NoRequestError as error:
+        raise InputError(
+            "no line of the engine logs says how large a cache is, or that an engine started",
+            hint="lines such as 'GPU KV cache size: 433,248 tokens', '# GPU blocks: 27078', 'max_total_num_tokens=477168', "
+            "or a scrape with vllm:cache_config_info",
+        ) from error
+    before = read.summary or IngestSummary((), ())
+    both = IngestSummary((*before.inputs, *found.inputs), (*before.messages, *found.messages))
+    return Read(both, read.problem)
+
+
 def replayed(
     workspace: Workspace, question: Question, progress: Progress, jobs: int
 ) -> tuple[ReplaySummary, ...]:
@@ -166,6 +209,34 @@ def replayed(
         progress.phase(f"name the causes of {scenario.name}")
         attribute.run(workspace, scenario.name, threads=jobs)
     return tuple(summaries)
+
+
+def compared(
+    workspace: Workspace, replays: tuple[ReplaySummary, ...]
+) -> tuple[Comparison | CounterComparison | None, ...]:
+    """Set the hits of each replay beside those that the service reports, over the whole log."""
+    from prefixledger.attribute import compare
+
+    return tuple(compare(workspace, one.name) for one in replays)
+
+
+def exported(
+    workspace: Workspace,
+    output: Path,
+    progress: Progress,
+    *,
+    form: str,
+    block_size: int | None,
+    salt: str | None,
+    force: bool,
+) -> ExportSummary:
+    """Run the stages ``index`` and ``export``."""
+    from prefixledger import export, index
+
+    progress.phase("index")
+    index.update(workspace)
+    progress.phase("export")
+    return export.export(workspace, output, form=form, block_size=block_size, salt=salt, force=force)
 
 
 def page(
@@ -200,12 +271,31 @@ def reported(
     view = report.build(workspace, replays, stretch)
     # Foreign files were looked for before the work began, and what stands there now is what was found then.
     written = report.write(view, asked.output, force=True, show_ids=asked.show_ids)
+    observed, engines = view.result.observed, view.engines
+    compared = None if observed is None else observed.compared
     lines = report.summary(view, written).lines()
-    return ReportResult(workspace.root, read.summary, replays, written.html, written.json, written.csv, lines)
+    return ReportResult(
+        workspace.root,
+        read.summary,
+        replays,
+        written.html,
+        written.json,
+        written.csv,
+        lines,
+        compared if compared is not None or engines is None else engines.compared,
+    )
 
 
 def log_options(
-    *, t0: str | None, jobs: int | None, after: str | Path | None, map: str | Path | None, **rest: Any
+    *,
+    t0: str | None,
+    jobs: int | None,
+    after: str | Path | None,
+    map: str | Path | None,
+    tokenizer: str | Path | None,
+    template: str | Path | None,
+    models: str | Path | None,
+    **rest: Any,
 ) -> IngestOptions:
     """Return the options of the stage ``ingest``; see ``api.ingest``.
 
@@ -219,9 +309,21 @@ def log_options(
         map_file=None if map is None else Path(map),
         t0=None if t0 is None else parse_time_us(t0),
         after=None if after is None else str(after),
+        tokenizer=None if tokenizer is None else str(tokenizer),
+        template=None if template is None else Path(template),
+        models=None if models is None else Path(models),
         jobs=jobs or len(os.sched_getaffinity(0)),
         **rest,
     )
+
+
+def rates(model: str, provider: str | None, at: str | None) -> RateSheet:
+    """Look up prices and cache rules; see ``api.rates``."""
+    from prefixledger.config.units import datetime_us, parse_time_us
+    from prefixledger.economics.rate_sheet import rate_sheet
+
+    at_us = datetime_us(datetime.now(UTC)) if at is None else parse_time_us(at)
+    return rate_sheet(model, provider, at_us)
 
 
 def fresh_story(folder: Path, progress: Progress) -> Path:

@@ -29,7 +29,7 @@ chosen as (
         facts.*,
         own_previous is not null as own,
         own_previous is null and resident_replica is null and else_previous is not null as elsewhere,
-        if(own_previous is not null, own_previous, else_previous) as previous,
+        coalesce(in_flight_lookup, own_previous, else_previous) as previous,
         if(own_previous is not null, own_reset, else_reset) as reset,
         if(own_previous is not null, own_distance_blocks, else_distance_blocks) as distance_blocks
     from facts
@@ -54,6 +54,9 @@ ruled as (
         *,
         case
             when hit then null
+            -- Whenever it was last used: it is computed and not shown yet, or a rule of a hosted cache forbids it.
+            when rule = 'in_flight' then rule
+            when rule is not null then 'uncacheable'
             when not own and resident_replica is not null then 'misrouted'
             when not own and not elsewhere then 'cold'
             when reset is not null then 'invalidated'
@@ -74,21 +77,22 @@ select
     case ruled.cause
         when 'cold' then if(ruled.warming_up, 'window_start', 'new_content')
         when 'invalidated' then events.kind
+        when 'uncacheable' then ruled.rule
     end as detail,
-    not ruled.hit and ruled.elsewhere as elsewhere,
+    not ruled.hit and ruled.rule is null and ruled.elsewhere as elsewhere,
     ruled.previous,
     ruled.last_used_at,
     if(ruled.cause = 'invalidated', ruled.reset, null) as event,
     if(ruled.hit, null, ruled.resident_replica) as resident_replica,
     if(ruled.hit, null, ruled.distance_blocks) as needed_capacity_blocks,
-    if(ruled.hit, null, ruled.gap_us) as needed_ttl_us,
+    if(ruled.hit or ruled.cause = 'in_flight', null, ruled.gap_us) as needed_ttl_us,
     if(ruled.hit, null, ruled.removed_at) as removed_at,
     if(ruled.hit, null, ruled.removed_by) as removed_by,
     not ruled.hit and ruled.resident_replica is not null as other_replica,
     -- One change alone: more room helps only what no reset and no TTL took, a longer TTL only what had room.
-    not ruled.hit and ruled.own and ruled.reset is null
+    not ruled.hit and ruled.rule is null and ruled.own and ruled.reset is null
         and coalesce(ruled.gap_us <= ruled.ttl_us, true) as more_capacity,
-    not ruled.hit and ruled.own and ruled.reset is null
+    not ruled.hit and ruled.rule is null and ruled.own and ruled.reset is null
         and coalesce(ruled.gap_us > ruled.ttl_us, false)
         and (
             ruled.capacity_blocks is null or coalesce(ruled.distance_blocks <= ruled.capacity_blocks, false)

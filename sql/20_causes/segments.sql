@@ -3,8 +3,8 @@
 -- Inputs: merged, uncacheable, unmeasured, lookup_facts, requests, replicas, events, block_keys.
 -- Columns: request_row, lookup, request_id, source, source_line, admitted_at, pool, replica, first_block,
 --   n_blocks, tokens, written_tokens, hit, cause, detail, prefix_key, previous_request_id, last_used_at,
---   removed_at, removed_by, elsewhere, resident_replica, needed_capacity_blocks, needed_ttl_s, event_id,
---   hit_on_other_replica, hit_with_more_capacity, hit_with_longer_ttl, hit_with_stable_prefix
+--   removed_at, removed_by, elsewhere, resident_replica, route_branch, needed_capacity_blocks, needed_ttl_s,
+--   event_id, hit_on_other_replica, hit_with_more_capacity, hit_with_longer_ttl, hit_with_stable_prefix
 with pieces as (
     select *, if(hit, 0, tokens) as written_tokens
     from merged
@@ -17,6 +17,7 @@ named as (
         pieces.*,
         lookup_facts.admitted_at,
         lookup_facts.pool,
+        lookup_facts.route_branch,
         replicas.name as replica,
         before.request_row as previous_row,
         remover.request_row as remover_row
@@ -44,6 +45,7 @@ observed as (
             half.hit,
             0,
             coalesce(requests.cache_write_5m_tokens_observed, 0) + coalesce(requests.cache_write_1h_tokens_observed, 0)
+                + coalesce(requests.cache_write_other_tokens_observed, 0)
         ) as written_tokens,
         0 as first_block,
         0 as n_blocks,
@@ -86,6 +88,7 @@ select
     remover.request_id as removed_by,
     everything.elsewhere,
     resident.name as resident_replica,
+    everything.route_branch,
     everything.needed_capacity_blocks,
     everything.needed_ttl_us / 1e6 as needed_ttl_s,
     events.event_id,

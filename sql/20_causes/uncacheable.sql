@@ -13,9 +13,11 @@ select
     full_blocks - first_block as n_blocks,
     if(full_blocks > first_block, last_block, null) as last_block,
     prompt_tokens - first_block * block_size as tokens,
-    if(refused, 0, (full_blocks - first_block) * block_size) as written_tokens,
+    -- A hosted cache stores nothing behind the last mark; an engine all full blocks.
+    if(refused, 0, greatest(0, coalesce(stored_blocks, full_blocks) - first_block) * block_size) as written_tokens,
     case
         when refused then 'larger_than_cache'
+        when tail_rule is not null then tail_rule
         when prompt_tokens % block_size <> 0 then 'partial_block'
         else 'last_token'
     end as detail

@@ -2,20 +2,25 @@
 -- Row: one lookup (basis simulated), or one request with usage and no keys (basis observed).
 -- Inputs: lookup_facts, unmeasured, requests, replicas, book, ladder.
 -- Columns: request_row, lookup, request_id, source, source_file, source_line, started_at, admitted_at, pool,
---   replica, basis, prompt_tokens, output_tokens, hit_tokens, hit_host_tokens, miss_uncacheable_tokens,
---   miss_in_flight_tokens, miss_invalidated_tokens, miss_expired_tokens, miss_evicted_tokens,
+--   replica, basis, prompt_tokens, output_tokens, hit_tokens, hit_host_tokens, recompute_tokens,
+--   miss_uncacheable_tokens, miss_in_flight_tokens, miss_invalidated_tokens, miss_expired_tokens, miss_evicted_tokens,
 --   miss_misrouted_tokens, miss_key_changed_tokens, miss_cold_tokens, miss_unexplained_tokens,
 --   written_tokens, ideal_hit_tokens, pooled_hit_tokens, per_replica_hit_tokens, resets_hit_tokens,
 --   ttl_hit_tokens, capacity_hit_tokens, usage_state, observed_hit_tokens, unexplained_tokens,
---   unpredicted_hit_tokens
+--   unpredicted_hit_tokens, queued_at, finished_at, route_branch
 with simulated as (
     select
         lookup_facts.request_row,
         lookup_facts.lookup,
         lookup_facts.admitted_at,
         lookup_facts.pool,
+        lookup_facts.queued_at,
+        lookup_facts.finished_at,
+        lookup_facts.route_branch,
         replicas.name as replica,
         'simulated' as basis,
+        lookup_facts.hit_host_blocks * lookup_facts.block_size as hit_host_tokens,
+        lookup_facts.recompute_tokens,
         ladder.ideal_blocks * lookup_facts.block_size as ideal_hit_tokens,
         -- A refused prompt is left out of every rung, not out of the ideal rate.
         if(lookup_facts.refused, null, ladder.pooled * lookup_facts.block_size) as pooled_hit_tokens,
@@ -59,7 +64,8 @@ select
     requests.output_tokens,
     -- A prompt of 0 tokens has no segment.
     coalesce(book.hit_tokens, 0) as hit_tokens,
-    0::bigint as hit_host_tokens,
+    coalesce(asked.hit_host_tokens, 0)::bigint as hit_host_tokens,
+    coalesce(asked.recompute_tokens, 0)::bigint as recompute_tokens,
     coalesce(book.miss_uncacheable_tokens, 0) as miss_uncacheable_tokens,
     coalesce(book.miss_in_flight_tokens, 0) as miss_in_flight_tokens,
     coalesce(book.miss_invalidated_tokens, 0) as miss_invalidated_tokens,
@@ -86,7 +92,10 @@ select
     case
         when asked.basis = 'simulated' and requests.usage_state = 'present'
             then greatest(0, requests.cached_tokens_observed - coalesce(book.hit_tokens, 0))
-    end as unpredicted_hit_tokens
+    end as unpredicted_hit_tokens,
+    asked.queued_at,
+    asked.finished_at,
+    asked.route_branch
 from asked
 join requests using (request_row)
 left join book using (request_row)

@@ -2,13 +2,15 @@
 -- Row: one lookup of the window with the rate card of its pool, model, time and length.
 -- Inputs: windowed, prices.
 -- Columns: request_row, lookup, request_id, source, source_line, started_at, admitted_at, pool, replica, basis,
---   prompt_tokens, output_tokens, hit_tokens, hit_host_tokens, miss_uncacheable_tokens, miss_in_flight_tokens,
+--   prompt_tokens, output_tokens, hit_tokens, hit_host_tokens, recompute_tokens, miss_uncacheable_tokens,
+--   miss_in_flight_tokens,
 --   miss_invalidated_tokens, miss_expired_tokens, miss_evicted_tokens, miss_misrouted_tokens,
 --   miss_key_changed_tokens, miss_cold_tokens, miss_unexplained_tokens, written_tokens, ideal_hit_tokens,
 --   pooled_hit_tokens, per_replica_hit_tokens, resets_hit_tokens, ttl_hit_tokens, capacity_hit_tokens,
---   usage_state, observed_hit_tokens, unexplained_tokens, unpredicted_hit_tokens, block_size, provider,
+--   usage_state, observed_hit_tokens, unexplained_tokens, unpredicted_hit_tokens, queued_at, finished_at,
+--   route_branch, block_size, provider,
 --   model, release, client, tenant, adapter, service_tier, labels, slot, observed_write_5m_tokens,
---   observed_write_1h_tokens, card
+--   observed_write_1h_tokens, observed_write_other_tokens, card
 select windowed.*, prices.card
 from windowed
 left join prices

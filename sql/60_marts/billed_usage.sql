@@ -1,5 +1,6 @@
 -- Question: which tokens does the service itself charge for at each price?
--- Row: one rate card with requests that carry usage.
+-- Row: one rate card with requests that carry usage; written_5m_tokens are those of the cheapest lifetime, also
+--   where the service does not say which one it was or has other ones than 5 minutes (30 with OpenAI).
 -- Inputs: asked.
 -- Columns: card, read_tokens, output_tokens, written_5m_tokens, written_1h_tokens, uncached_tokens
 with charged as (
@@ -8,7 +9,7 @@ with charged as (
         prompt_tokens,
         coalesce(output_tokens, 0) as output_tokens,
         observed_hit_tokens,
-        coalesce(observed_write_5m_tokens, 0) as written_5m_tokens,
+        coalesce(observed_write_5m_tokens, 0) + coalesce(observed_write_other_tokens, 0) as written_5m_tokens,
         coalesce(observed_write_1h_tokens, 0) as written_1h_tokens
     from asked
     where usage_state = 'present'

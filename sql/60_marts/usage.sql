@@ -12,8 +12,13 @@ with sums as (
         count(*) filter (usage_state = 'absent') as requests_without_usage,
         coalesce(sum(prompt_tokens) filter (usage_state = 'present'), 0)::bigint as prompt_tokens,
         sum(observed_hit_tokens) filter (usage_state = 'present')::bigint as cached_tokens,
-        sum(coalesce(observed_write_5m_tokens, 0) + coalesce(observed_write_1h_tokens, 0)) filter (
-            usage_state = 'present' and coalesce(observed_write_5m_tokens, observed_write_1h_tokens) is not null
+        sum(
+            coalesce(observed_write_5m_tokens, 0) + coalesce(observed_write_1h_tokens, 0)
+            + coalesce(observed_write_other_tokens, 0)
+        ) filter (
+            usage_state = 'present' and coalesce(
+                observed_write_5m_tokens, observed_write_1h_tokens, observed_write_other_tokens
+            ) is not null
         )::bigint as cache_write_tokens,
         sum(observed_write_5m_tokens) filter (usage_state = 'present')::bigint as cache_write_5m_tokens,
         sum(observed_write_1h_tokens) filter (usage_state = 'present')::bigint as cache_write_1h_tokens,

@@ -21,6 +21,7 @@ LAYERS = (
     {
         "errors",
         "schema",
+        "schema_engines",
         "config",
         "workspace",
         "resources",
@@ -32,12 +33,14 @@ LAYERS = (
     },
     {"ingest"},
     {"index"},
+    {"export"},
     {"replay"},
     {"economics"},  # pure formulas, which the marts of attribute use
     {"attribute"},
     {"report"},
     {"outcomes"},
     {"stages"},
+    {"reference"},
     {"api"},
     {"cli"},
     {"__main__"},

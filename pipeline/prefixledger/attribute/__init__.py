@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from prefixledger.attribute.comparison import Comparison, CounterComparison, compare
 from prefixledger.attribute.marts import Marts, marts
 from prefixledger.attribute.run import run
 from prefixledger.attribute.window import Window, choose_window, default_window
 
-__all__ = ["Marts", "Window", "choose_window", "default_window", "marts", "run"]
+__all__ = [
+    "Comparison",
+    "CounterComparison",
+    "Marts",
+    "Window",
+    "choose_window",
+    "compare",
+    "default_window",
+    "marts",
+    "run",
+]

@@ -34,10 +34,15 @@ STEPS = (
     "60_marts/details",
     "60_marts/timeline",
     "60_marts/by_replica",
+    "60_marts/balance",
+    "60_marts/by_branch",
     "60_marts/by_field",
     "60_marts/rungs",
     "60_marts/usage",
     "60_marts/observed_book",
+    "60_marts/gap",
+    "60_marts/observed_hours",
+    "60_marts/engine_hours",
     "60_marts/owned",
     "60_marts/visits",
     "60_marts/prefixes",
@@ -49,7 +54,10 @@ STEPS = (
     "60_marts/billed_usage",
 )
 CHECKS = ("70_checks/marts_close",)
-_FILES = ("lookups", "segments", "observed", "events", "replicas", "shared", "lookup_shared")
+_FILES = (
+    "lookups", "segments", "observed", "events", "replicas", "shared", "lookup_shared", "kv_changes", "kv_lookups",
+    "counters",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +76,15 @@ class Marts:
         details: Missed tokens by ``cause:detail``.
         timeline: By time.
         by_replica: By replica.
+        balance: By pool, how even its load is.
+        by_branch: By the rule of the router that decided.
         by_field: By tenant, model and other fields of the log.
         rungs: The ladder.
         usage: What the log says of its cache, in one row.
         observed_book: The observed book by cause, in one row.
+        gap: Hits of the replay beside those that the service reports, in one row.
+        observed_hours: The same by replica and hour.
+        engine_hours: What engines said of their caches, by replica and hour.
         prefixes: By shared prefix.
         resets: By reset.
         recovery: By reset and minute around it.
@@ -89,10 +102,15 @@ class Marts:
     details: pa.Table
     timeline: pa.Table
     by_replica: pa.Table
+    balance: pa.Table
+    by_branch: pa.Table
     by_field: pa.Table
     rungs: pa.Table
     usage: pa.Table
     observed_book: pa.Table
+    gap: pa.Table
+    observed_hours: pa.Table
+    engine_hours: pa.Table
     prefixes: pa.Table
     resets: pa.Table
     recovery: pa.Table

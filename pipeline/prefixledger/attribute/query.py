@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import polars as pl
 
-from prefixledger import schema
+from prefixledger import schema, schema_engines
 from prefixledger.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 
     from prefixledger.workspace import Workspace
 
-_STAGE_TABLES = (schema.REQUESTS, schema.REJECTS, schema.BLOCKS, schema.LAST_BLOCKS)
+_STAGE_TABLES = (
+    schema.REQUESTS,
+    schema.REJECTS,
+    schema.PARTS,
+    schema.BLOCKS,
+    schema.LAST_BLOCKS,
+    schema_engines.KV_EVENTS,
+    schema_engines.SERIES,
+)
 """Tables of the workspace itself; each exists, if empty, so that a query never fails for want of rejects."""
 
 _LOCKED: dict[str, str | bool | int | float | list[str]] = {
@@ -66,7 +74,7 @@ class QueryResult:
 def connect(workspace: Workspace) -> duckdb.DuckDBPyConnection:
     """Open an in-memory database with one view per table of the workspace, and lock it.
 
-    ``requests``, ``rejects``, ``blocks`` and ``last_blocks`` always exist. Every table that a replay left behind
+    ``requests``, ``rejects``, ``parts``, ``blocks``, ``last_blocks``, ``kv_events`` and ``series`` always exist. Every table that a replay left behind
     (``lookups``, ``segments``, ``misses`` …) is a view over all replays, with a first column ``scenario``.
 
     Raises:

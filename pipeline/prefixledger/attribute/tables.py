@@ -35,6 +35,7 @@ _SEGMENT_EVIDENCE = (
     Column("removed_by", "text", "request whose admission removed it", nullable=True),
     Column("elsewhere", "bool", "judged on the other replica that used it last"),
     Column("resident_replica", "text", "live replica that holds it now", nullable=True),
+    Column("route_branch", "text", "why the router sent it here; null where the log did", nullable=True),
     Column("needed_capacity_blocks", "int", "capacity that would have kept all of it", nullable=True),
     Column("needed_ttl_s", "float", "seconds since its last use", nullable=True),
     Column("event_id", "text", "the reset that took it", nullable=True),
@@ -77,6 +78,7 @@ LOOKUPS = Table(
         Column("output_tokens", "int", "generated tokens", nullable=True),
         Column("hit_tokens", "int", "tokens that the cache had"),
         Column("hit_host_tokens", "int", "of these, tokens from a lower tier"),
+        Column("recompute_tokens", "int", "tokens computed again after a preemption, outside the books"),
         *(Column(f"miss_{cause}_tokens", "int", _MISS_MEANINGS[cause]) for cause in CAUSES),
         Column("written_tokens", "int", "missed tokens that the cache stores"),
         Column(
@@ -96,6 +98,19 @@ LOOKUPS = Table(
         ),
         Column("unexplained_tokens", "int", "simulated hits that were not observed", nullable=True),
         Column("unpredicted_hit_tokens", "int", "observed hits that were not simulated", nullable=True),
+        Column("queued_at", "time", "when it asked to be admitted", nullable=True),
+        Column(
+            "finished_at",
+            "time",
+            "simulated end; null where one request at a time is replayed",
+            nullable=True,
+        ),
+        Column(
+            "route_branch",
+            "text",
+            "why the router sent it to its replica; null where the log did",
+            nullable=True,
+        ),
     ),
 )
 

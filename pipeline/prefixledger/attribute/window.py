@@ -5,14 +5,21 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from prefixledger.config.units import datetime_us, us_datetime
 from prefixledger.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import tzinfo
+    from pathlib import Path
 
     from prefixledger.workspace import Workspace
 
@@ -32,7 +39,8 @@ class Window:
         to_us: First microsecond behind it.
         zone: IANA name of the time zone it was chosen in.
         relative: Whether times are offsets from the start of the log.
-        why: ``last whole ISO week``, ``whole log`` or ``as asked``.
+        why: ``last whole ISO week``, ``last whole ISO week with lookups`` where later ones hold none, ``whole log`` or
+            ``as asked``.
     """
 
     from_us: int
@@ -55,6 +63,7 @@ def default_window(
         zone=zone,
         from_us=from_us,
         to_us=to_us,
+        latest_before=partial(_latest_lookup, workspace),
     )
 
 
@@ -66,6 +75,7 @@ def choose_window(
     zone: str = "UTC",
     from_us: int | None = None,
     to_us: int | None = None,
+    latest_before: Callable[[int], int | None] | None = None,
 ) -> Window:
     """Choose what a report covers (product.md §3, Windows).
 
@@ -76,9 +86,12 @@ def choose_window(
         zone: IANA name; weeks begin on Monday at midnight there.
         from_us: Begin as asked; None is the begin of the log.
         to_us: First microsecond behind the window as asked; None is the end of the log.
+        latest_before: Returns when the last lookup before a moment arrived, None where there is none; without it
+            every week is taken to hold some.
 
     Returns:
-        What was asked for, else the last ISO week wholly between first and last arrival, else the whole log.
+        What was asked for, else the last ISO week with lookups wholly between first and last arrival, else the whole
+        log: a report on a week in which nothing arrived would be empty.
 
     Raises:
         UsageError: There is no such time zone, or the window ends before it begins.
@@ -98,9 +111,12 @@ def choose_window(
         return Window(begin, end, zone, relative, "as asked")
     monday = None if relative else _monday(last_us, where)
     if monday is not None:
-        begin, end = (datetime_us(at) for at in (monday - timedelta(days=7), monday))
-        if begin >= first_us:
-            return Window(begin, end, zone, relative, "last whole ISO week")
+        latest_us = None if latest_before is None else latest_before(datetime_us(monday))
+        full = monday if latest_us is None else _monday(latest_us, where) + timedelta(days=7)
+        begin, end = (datetime_us(at) for at in (full - timedelta(days=7), full))
+        if begin >= first_us and (latest_us is not None or latest_before is None):
+            why = "last whole ISO week" if full == monday else "last whole ISO week with lookups"
+            return Window(begin, end, zone, relative, why)
     return Window(first_us, last_us + 1, zone, relative, "whole log")
 
 
@@ -112,6 +128,31 @@ def bucket_us(window: Window) -> int:
             return step_s * _SECOND_US
     day_us = _STEPS_S[-1] * _SECOND_US
     return -(-length_us // (day_us * MOST_BUCKETS)) * day_us
+
+
+def _latest_lookup(workspace: Workspace, before_us: int) -> int | None:
+    """Return when the last request before a moment arrived that has keys or usage and did not fail.
+
+    Days are read from the last one back, so a log without holes costs one or two of them.
+    """
+    last_day = f"date={us_datetime(before_us - 1):%Y-%m-%d}"
+    for folder in sorted(workspace.requests.glob("date=*"), reverse=True):
+        if folder.name > last_day:
+            continue
+        found = [_latest_of(path, before_us) for path in sorted(folder.glob("*.parquet"))]
+        known = [at_us for at_us in found if at_us is not None]
+        if known:
+            return max(known)
+    return None
+
+
+def _latest_of(path: Path, before_us: int) -> int | None:
+    table = pq.ParquetFile(path).read(["started_at", "keyed", "usage_state", "status"])
+    asks = pc.or_(table["keyed"], pc.equal(table["usage_state"], "present"))
+    started_us = table["started_at"].cast(pa.int64())
+    asks = pc.and_(asks, pc.not_equal(table["status"], "failed"))
+    latest = pc.max(started_us.filter(pc.and_(asks, pc.less(started_us, before_us)))).as_py()
+    return None if latest is None else int(latest)
 
 
 def _monday(at_us: int, zone: tzinfo) -> datetime:

@@ -101,6 +101,42 @@ log_options = _together(
         "--after", type=FILE, metavar="FILE", help="The log that one with a relative clock goes on from."
     ),
     click.option(
+        "--year",
+        type=int,
+        metavar="YEAR",
+        help="Year in which logs begin that write none. [default: by the time of the file]",
+    ),
+    click.option(
+        "--zone",
+        metavar="ZONE",
+        help="Time zone of logs that name none. [default: UTC, unless they tell]",
+    ),
+    click.option(
+        "--tokenizer",
+        metavar="FILE|NAME",
+        help="For logs with text: tokenizer.json, tiktoken encoding or installed package. [default: cut by bytes, approximate]",
+    ),
+    click.option(
+        "--template",
+        type=FILE,
+        metavar="FILE",
+        help="For logs with messages: the chat template of the model, in Jinja.",
+    ),
+    click.option(
+        "--models",
+        type=FILE,
+        metavar="FILE",
+        help="TOML file with aliases of models: deployments, ARNs, groups.",
+    ),
+    click.option(
+        "--from-name",
+        metavar="REGEX",
+        help="Fields in the names of logs, as named groups; one group without a name is the replica.",
+    ),
+    click.option(
+        "--keep-text", is_flag=True, help="Keep the texts of prompts in the workspace, not only digests."
+    ),
+    click.option(
         "--max-rejects",
         default="1%",
         show_default=True,
@@ -129,6 +165,19 @@ replay_options = _together(
         "--replica-grace",
         metavar="TIME",
         help="How long a replica lives after its last logged request. [default: the scenario's, 10m]",
+    ),
+    click.option(
+        "--engine-log",
+        type=FILE,
+        multiple=True,
+        metavar="FILE",
+        help='Log or metrics of an engine: its cache size, for capacity = "from-log", and its starts.',
+    ),
+    click.option(
+        "--max-gap-pp",
+        type=click.FloatRange(min=0),
+        metavar="N",
+        help="Exit 1 when the first replay's hit rate is more than N points from what the service reports.",
     ),
 )
 

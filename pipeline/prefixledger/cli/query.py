@@ -31,8 +31,8 @@ def query(
 ) -> None:
     """Run one SQL statement on a workspace ("-" reads it from stdin).
 
-    Views: requests, rejects, blocks, last_blocks; and, with a column scenario, what the replays left behind: lookups,
-    segments, misses and more ("SHOW TABLES" lists them, "DESCRIBE lookups" their columns). Nothing outside the workspace
+    Views: requests, rejects, parts, blocks, last_blocks; and, with a column scenario, what the replays left behind:
+    lookups, segments, misses and more ("SHOW TABLES" lists them, "DESCRIBE lookups" their columns). Nothing outside the workspace
     can be read, and nothing written.
 
     \b

@@ -35,6 +35,9 @@ def say_replays(result: ReplayResult, talk: Talk, *, as_json: bool) -> None:
             talk.detail(f"{one.name}: nothing had changed, so the replay of before was used")
         for note in one.notes:
             talk.say(f"{one.name}: {note}")
+    for one, compared in zip(result.replays, result.compared, strict=True):
+        if compared is not None:
+            talk.say(f"{one.name}: {compared.sentence}")
     if as_json:
         print_json(result)
         return
@@ -45,8 +48,8 @@ def say_replays(result: ReplayResult, talk: Talk, *, as_json: bool) -> None:
             f"{one.lookups:,}",
             f"{one.prompt_tokens:,}",
             f"{one.hit_tokens:,}",
-            f"{one.token_hit_rate:.1%}",
-            f"{one.ideal_hit_rate:.1%}",
+            f"{one.token_hit_rate:.1%}" if one.prompt_tokens else "-",
+            f"{one.ideal_hit_rate:.1%}" if one.prompt_tokens else "-",
         )
         for one in result.replays
     )
@@ -68,12 +71,12 @@ def say_report(result: ReportResult, talk: Talk, *, as_json: bool) -> None:
 
 
 def finish(verb: Callable[[], R], say: Callable[[R], None]) -> None:
-    """Run a verb and say what it did, also where it then fails because of too many rejects."""
-    from prefixledger.outcomes import PartialInputError
+    """Run a verb and say what it did, also where it then fails because of too many rejects or too large a gap."""
+    from prefixledger.outcomes import GapError, PartialInputError
 
     try:
         result = verb()
-    except PartialInputError as error:
+    except (PartialInputError, GapError) as error:
         say(cast("R", error.result))
         raise
     say(result)

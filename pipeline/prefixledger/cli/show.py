@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from prefixledger.cli.console import harmless
 from prefixledger.ids import short_id
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def print_table(
     for index, name in enumerate(columns):
         table.add_column(Text(name), justify="right" if index in flush_right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(_cell(value)) for value in row))
+        table.add_row(*(Text(harmless(_cell(value))) for value in row))
     console.print(table)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from prefixledger.report.prefix_tree import prefix_tree
 from prefixledger.report.view import Provenance, ReportView, Result, Setup, Window
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from prefixledger.attribute.marts import Marts
@@ -68,15 +69,17 @@ def build(workspace: Workspace, replays: Sequence[ReplaySummary], stretch: Stret
         prefixes=prefix_tree(marts.prefixes, window.length_s),
         replicas=from_marts.replicas(marts),
         balances=from_marts.balances(marts),
+        branches=from_marts.branches(marts),
         curves=pool_curves(first, scenario, marts),
         events=from_marts.events(marts),
+        engines=from_marts.engines(marts) if marts.engine_hours.num_rows else None,
     )
     return replace(view, findings=derive(view))
 
 
 def sources(manifest: Mapping[str, Any]) -> tuple[Source, ...]:
-    """Return the account of every input, in the order of the manifest."""
-    return tuple(
+    """Return the account of every input: those that were read, in the order of the manifest, then those seen before."""
+    read = tuple(
         Source(
             path=one["path"],
             digest=one["source"],
@@ -100,6 +103,28 @@ def sources(manifest: Mapping[str, Any]) -> tuple[Source, ...]:
         )
         for one in manifest["sources"]
     )
+    return (*read, *_seen_before(read, manifest.get("history", ())))
+
+
+def _seen_before(
+    read: tuple[Source, ...], history: Iterable[Iterable[Mapping[str, Any]]]
+) -> Iterator[Source]:
+    """Yield inputs that were given again, all of their records duplicates.
+
+    Those count that one call gave twice, or that a later call gave under another name. The same command once more
+    is no news: its report stays the same to the byte.
+    """
+    given: Counter[tuple[str, str]] = Counter()
+    for call in history:
+        given |= Counter((entry["source"], entry["path"]) for entry in call)
+    for source in read:
+        again = given - Counter({(source.digest, source.path): 1})
+        for digest, path in again.elements():
+            if digest == source.digest:
+                yield replace(
+                    source, path=path, kept=0, rejected=0, duplicates=source.records, joined=0, skipped=0,
+                    reasons={}, truncated_at=None, identical_lines=0, notes=(f"seen before as {source.path}",),
+                )  # fmt: skip
 
 
 def _result(one: ReplaySummary, marts: Marts) -> Result:

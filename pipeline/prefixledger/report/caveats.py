@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from prefixledger.ingest.text.scale import APPROXIMATE
+from prefixledger.replay.notes import PARTIAL
 from prefixledger.report.numbers import clean, count, percent, whole
 
 if TYPE_CHECKING:
     from prefixledger.report.view import ReportView, Result
 
 _DOUBTFUL_AGREEMENT = 0.9
+_COUNTER_SLACK = 0.01
+"""Samples of counters do not begin and end with an hour: a point more than within reach is no contradiction."""
 
 
 def caveats_of(view: ReportView) -> tuple[str, ...]:
     """Return the caveats, the basis of the rate first."""
     result = view.result
-    found = [_basis_caveat(result)]
+    found = [_basis_caveat(result), ceiling_caveat(result), counter_caveat(view), _text_caveat(view)]
     if result.setup.unlimited and result.total.prompt_tokens and result.book("simulated"):
         found.append(
             "No capacity was given, so the replay cannot show eviction and its rate is an upper bound: "
             'tell us your capacity, e.g. capacity = "60000 blocks" under [cache] of a --scenario file.'
         )
+    found += [_refused_caveat(result), *_partial_caveats(result)]
     rejected = sum(s.rejected for s in view.sources)
     if rejected:
         records = sum(s.records for s in view.sources)
@@ -45,6 +50,72 @@ def caveats_of(view: ReportView) -> tuple[str, ...]:
             f"Of {count(result.unmeasured_requests, 'request')} nothing can be said: neither keys nor usage were logged."
         )
     return tuple(text for text in found if text)
+
+
+def refused_share(result: Result) -> float:
+    """Return the share of prompt tokens that are of prompts larger than the whole cache of their replica."""
+    refused = sum(one.tokens for one in result.details if one.detail == "larger_than_cache")
+    return refused / result.total.prompt_tokens if result.total.prompt_tokens else 0.0
+
+
+def _refused_caveat(result: Result) -> str:
+    """Say that prompts do not fit into the cache: an engine that served them has more, so the capacity is in doubt."""
+    share = refused_share(result)
+    if not share:
+        return ""
+    return (
+        f"{percent(share)} of the prompt tokens are of prompts larger than the whole cache of their replica, which an "
+        "engine refuses: check the capacity of the scenario."
+    )
+
+
+def _partial_caveats(result: Result) -> list[str]:
+    """Repeat what the replay says of traffic that the log does not hold: sampled rows, replicas whose log stops."""
+    notes = [note for note in result.setup.notes if any(phrase in note for phrase in PARTIAL)]
+    return [f"Not the whole traffic: {clean(note, 400)}." for note in notes]
+
+
+def _text_caveat(view: ReportView) -> str:
+    """Say so where keys were made of text in another way than the engine makes them."""
+    total = sum(s.kept for s in view.sources)
+    rough = sum(s.kept for s in view.sources if any(note.startswith(APPROXIMATE) for note in s.notes))
+    if not rough or not total:
+        return ""
+    return (
+        f"Keys are approximate in inputs with {percent(rough / total)} of the requests: they are made of text, without the "
+        "tokenizer and the chat template of the model, so lengths and hits in tokens are estimates."
+    )
+
+
+def ceiling_caveat(result: Result) -> str:
+    """Say that the service reports more hits than the log allows; empty where it does not."""
+    observed = result.observed
+    if observed is None or observed.compared is None or not observed.above_ceiling_tokens:
+        return ""
+    both = observed.compared
+    reported, most = (
+        percent(tokens / both.prompt_tokens)
+        for tokens in (both.reported_hit_tokens, observed.both_ideal_tokens)
+    )
+    return (
+        f"The service reports {reported} where this log allows {most} at most: either its cache was warm from before "
+        "the log or with answers that the replay does not cache, or it counts what are no hits (recomputation after "
+        "preemption, prefill and decode added up)."
+    )
+
+
+def counter_caveat(view: ReportView) -> str:
+    """Say that the counters of engines show more hits than the log allows; empty where they do not."""
+    if view.engines is None:
+        return ""
+    (hits, queries), (_, ideal, asked) = view.engines.counted, view.engines.replayed
+    if not queries or not asked or hits / queries - ideal / asked <= _COUNTER_SLACK:
+        return ""
+    return (
+        f"The engines count {percent(hits / queries)} where this log allows {percent(ideal / asked)} at most: either their "
+        "caches were warm from before the log or with answers that the replay does not cache, or requests are missing in the "
+        "log, or the counters count what are no hits (recomputation after preemption, lookups told twice)."
+    )
 
 
 def _basis_caveat(result: Result) -> str:

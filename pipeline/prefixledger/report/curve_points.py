@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from prefixledger.config.kv_size import bytes_per_token
-from prefixledger.economics.rates import resolve, varies
+from prefixledger.economics.rates import PRICE_LIST, resolve, varies
 from prefixledger.report.parts import CapacityPoint, Curves, TtlPoint
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _WHOLE_LOG = "Over the whole log, one request at a time, without the memory of running requests."
 _REPLAYED = " Each capacity is a replay of its own; between two of them nothing is known, for whole leaves are evicted."
+_LONG_US = 1 << 62
+"""A lifetime that only the dearer of two write prices pays for."""
 
 
 def pool_curves(summary: ReplaySummary, scenario: Scenario, marts: Marts) -> tuple[Curves, ...]:
@@ -32,7 +34,9 @@ def pool_curves(summary: ReplaySummary, scenario: Scenario, marts: Marts) -> tup
     """
     folder = summary.folder
     capacity, ttl = (pq.read_table(folder / f"{name}_curve.parquet") for name in ("capacity", "ttl"))
-    facts = pq.read_table(folder / "lookup_facts.parquet", columns=["pool", "full_blocks", "refused"])
+    facts = pq.read_table(
+        folder / "lookup_facts.parquet", columns=["pool", "full_blocks", "stored_blocks", "refused"]
+    )
     found = [
         _curves(
             one,
@@ -61,7 +65,8 @@ def _curves(
     facts: pa.Table,
 ) -> Curves:
     mine = facts.filter(pc.equal(facts["pool"], one.pool))
-    full_tokens = (pc.sum(mine["full_blocks"]).as_py() or 0) * one.block_size
+    stored = pc.coalesce(mine["stored_blocks"], mine["full_blocks"])
+    full_tokens = (pc.sum(stored).as_py() or 0) * one.block_size
     shape = pool.model
     return Curves(
         pool=one.name,
@@ -99,6 +104,7 @@ def _card(scenario: Scenario, one: PoolSummary, marts: Marts) -> RateCard | None
     pricing = scenario.pricing_of(scenario.pool[one.pool])
     if not varies(pricing):
         return resolve(pricing, model=None, provider=None, at_us=0)[0].card
-    hosted: Iterable[RateCard] = (use.card for use in marts.cards if use.card.currency.isupper())
-    ratios = {(card.w(0), card.w(None), card.r): card for card in hosted}
+    # Prices that vary come from the price list, those of other pools need not.
+    listed: Iterable[RateCard] = (use.card for use in marts.cards if use.card.source.startswith(PRICE_LIST))
+    ratios = {(card.w(), card.w(_LONG_US), card.r): card for card in listed}
     return next(iter(ratios.values())) if len(ratios) == 1 else None

@@ -5,8 +5,19 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any
 
-from prefixledger.report.books import Book, Detail, Observed
-from prefixledger.report.parts import Balance, Breakdown, Bucket, Cost, Event, Group, Replica, Rung, Timeline
+from prefixledger.attribute.comparison import comparison, counter_comparison
+from prefixledger.report.books import Book, Detail, EngineHour, Engines, Observed, ObservedHour
+from prefixledger.report.load_parts import Balance, Branch
+from prefixledger.report.parts import (
+    Breakdown,
+    Bucket,
+    Cost,
+    Event,
+    Group,
+    Replica,
+    Rung,
+    Timeline,
+)
 from prefixledger.schema import CAUSES
 
 if TYPE_CHECKING:
@@ -43,6 +54,7 @@ def books(marts: Marts) -> tuple[Book, tuple[Book, ...]]:
             row["output_tokens"],
             row["hit_tokens"],
             missed(row),
+            row["hit_host_tokens"],
         )
         for row in marts.totals.to_pylist()
     ]
@@ -124,6 +136,21 @@ def replicas(marts: Marts) -> tuple[Replica, ...]:
     )
 
 
+def branches(marts: Marts) -> tuple[Branch, ...]:
+    """Return the rules by which routers placed the lookups."""
+    return tuple(
+        Branch(
+            row["pool"],
+            row["route_branch"],
+            row["requests"],
+            row["prompt_tokens"],
+            row["hit_tokens"],
+            row["miss_misrouted_tokens"],
+        )
+        for row in marts.by_branch.to_pylist()
+    )
+
+
 def balances(marts: Marts) -> tuple[Balance, ...]:
     """Return how even the load of each pool is."""
     return tuple(
@@ -193,6 +220,54 @@ def observed(marts: Marts) -> Observed | None:
         unexplained_tokens=row["unexplained_tokens"] or 0,
         unpredicted_hit_tokens=row["unpredicted_hit_tokens"] or 0,
         agreement=row["agreement"],
+        compared=comparison(marts.gap.to_pylist()[0]),
+        both_ideal_tokens=sum(marts.observed_hours["both_ideal_hit_tokens"].to_pylist()),
+        both_block_tokens=sum(marts.observed_hours["both_block_tokens"].to_pylist()),
+        hours=tuple(_observed_hour(hour) for hour in marts.observed_hours.to_pylist()),
+    )
+
+
+def _observed_hour(row: Mapping[str, Any]) -> ObservedHour:
+    return ObservedHour(
+        replica=row["replica"],
+        at_us=microseconds(row["hour_at"]) or 0,
+        requests=row["requests"],
+        prompt_tokens=row["prompt_tokens"],
+        cached_tokens=row["observed_hit_tokens"],
+        both_prompt_tokens=row["both_prompt_tokens"],
+        both_cached_tokens=row["both_observed_hit_tokens"],
+        both_simulated_tokens=row["both_simulated_hit_tokens"],
+        both_ideal_tokens=row["both_ideal_hit_tokens"],
+        pool=row["pool"],
+    )
+
+
+def engines(marts: Marts) -> Engines:
+    """Return what engines said of their caches."""
+    return Engines(
+        tuple(
+            EngineHour(
+                row["replica"],
+                row["pool"],
+                microseconds(row["hour_at"]) or 0,
+                row["counted_query_tokens"],
+                row["counted_hit_tokens"],
+                row["counted_preemptions"],
+                row["stored_blocks"],
+                row["removed_blocks"],
+                row["resident_blocks"],
+                row["event_lookups"],
+                row["event_cap_blocks"],
+                row["event_simulated_blocks"],
+                row["event_resident_blocks"],
+                row["event_differing_blocks"],
+                row["prompt_tokens"],
+                row["simulated_hit_tokens"],
+                row["ideal_hit_tokens"],
+            )
+            for row in marts.engine_hours.to_pylist()
+        ),
+        counter_comparison(marts.engine_hours.to_pylist()),
     )
 
 

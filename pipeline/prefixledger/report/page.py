@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prefixledger.report.canvas import thin
+from prefixledger.report.caveats import ceiling_caveat, counter_caveat
 from prefixledger.report.charts import account_bar, ladder_waterfall, replica_load
 from prefixledger.report.curve_charts import capacity_curve, ttl_curve
 from prefixledger.report.definitions import Definition, cause_lines, definitions
@@ -21,7 +22,7 @@ from prefixledger.schema import CAUSES
 if TYPE_CHECKING:
     from decimal import Decimal
 
-    from prefixledger.report.books import Book, Detail
+    from prefixledger.report.books import Book, Detail, EngineHour, Observed, ObservedHour
     from prefixledger.report.parts import CapacityPoint, Curves, TtlPoint
     from prefixledger.report.view import ReportView
 
@@ -46,6 +47,9 @@ SECTIONS = (
 _WITHOUT_LOOKUPS = frozenset({"inputs", "definitions", "made"})
 _CURVE_ROWS = 50
 _DETAILS_SHOWN = 8
+_HOURS_SHOWN = 48
+_FEWEST_HOURS = 2
+"""One hour of one replica says no more than the table above it."""
 _PLAIN_NAME = re.compile(r"[\w.-]+")
 
 
@@ -106,6 +110,10 @@ class Page:
         verdict: The sentence and what it rests on.
         kpis: Four figures.
         sections: (id, title) of the sections that are drawn.
+        ceiling: That the service reports more than the log allows; empty where it does not.
+        hours: What the service reports beside the replay, by hour and replica.
+        engine_hours: What engines said of their caches, by hour and replica.
+        counter_ceiling: That their counters show more hits than the log allows; empty where they do not.
         books: The columns of the account.
         account: Its rows.
         present: Causes that occur, in the order of the account.
@@ -121,6 +129,10 @@ class Page:
     verdict: Verdict
     kpis: tuple[Kpi, ...]
     sections: tuple[tuple[str, str], ...]
+    ceiling: str
+    hours: tuple[ObservedHour, ...]
+    engine_hours: tuple[EngineHour, ...]
+    counter_ceiling: str
     books: tuple[Book, ...]
     account: tuple[AccountRow, ...]
     present: tuple[str, ...]
@@ -135,13 +147,16 @@ class Page:
 def page(view: ReportView) -> Page:
     """Derive everything that the template needs, charts included."""
     result = view.result
-    has_lookups = result.total.requests > 0
     books = (*result.by_basis, result.total) if len(result.by_basis) > 1 else (result.total,)
     return Page(
         view=view,
         verdict=verdict(view),
         kpis=kpis(view),
-        sections=tuple(s for s in SECTIONS if has_lookups or s[0] in _WITHOUT_LOOKUPS),
+        sections=_sections(view),
+        ceiling=ceiling_caveat(result),
+        hours=_hours(result.observed),
+        engine_hours=_engine_hours(view),
+        counter_ceiling=counter_caveat(view),
         books=books,
         account=_account(view, books),
         present=tuple(c for c in CAUSES if result.total.misses.get(c)),
@@ -152,6 +167,31 @@ def page(view: ReportView) -> Page:
         definitions=definitions(view),
         causes=cause_lines(view),
     )
+
+
+def _sections(view: ReportView) -> tuple[tuple[str, str], ...]:
+    """Return the sections; what the service reports stands on top where the replay can be held against it."""
+    observed, has_lookups = view.result.observed, view.result.total.requests > 0
+    shown = [s for s in SECTIONS if has_lookups or s[0] in _WITHOUT_LOOKUPS]
+    if (observed is not None and observed.compared is not None) or view.engines is not None:
+        shown.sort(key=lambda section: section[0] != "observed")
+    return tuple(shown)
+
+
+def _hours(observed: Observed | None) -> tuple[ObservedHour, ...]:
+    """Return the hours that the page shows: all of few, else those that differ most, in order of time."""
+    if observed is None or len(observed.hours) < _FEWEST_HOURS:
+        return ()
+    most = sorted(
+        observed.hours, key=lambda h: (-abs(h.both_simulated_tokens - h.both_cached_tokens), -h.prompt_tokens)
+    )
+    kept = {id(hour) for hour in most[:_HOURS_SHOWN]}
+    return tuple(hour for hour in observed.hours if id(hour) in kept)
+
+
+def _engine_hours(view: ReportView) -> tuple[EngineHour, ...]:
+    """Return the hours that the page shows: all of few, else the last ones; the CSV has all."""
+    return () if view.engines is None else view.engines.hours[-_HOURS_SHOWN:]
 
 
 def _account(view: ReportView, books: tuple[Book, ...]) -> tuple[AccountRow, ...]:

@@ -217,31 +217,6 @@ class Replica:
 
 
 @dataclass(frozen=True, slots=True)
-class Balance:
-    """How evenly the load of a pool is spread over its replicas.
-
-    Attributes:
-        pool: Number of the pool.
-        replicas: Replicas that lived in the window, asked or not.
-        requests: Lookups of all.
-        prefill_tokens: Tokens that they had to compute.
-        imbalance_requests: Lookups of the busiest over the mean; None without lookups.
-        imbalance_prefill: The same by prefill tokens; None without any.
-        peak_in_flight: Most requests in flight on one replica; None where one at a time is replayed.
-        waited_us: Time that lookups waited to be admitted, added up.
-    """
-
-    pool: int
-    replicas: int
-    requests: int
-    prefill_tokens: int
-    imbalance_requests: float | None
-    imbalance_prefill: float | None
-    peak_in_flight: int | None
-    waited_us: int
-
-
-@dataclass(frozen=True, slots=True)
 class RoutingOption:
     """One way to route the same lookups; load stands beside the hit rate.
 

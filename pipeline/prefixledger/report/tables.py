@@ -56,6 +56,16 @@ def tables(twin: dict[str, Any]) -> tuple[Csv, ...]:
         ),
         _of("prefixes.csv", "one shared prefix; below_ columns must not be summed", twin["prefixes"]),
         _of("replicas.csv", "one replica", twin["replicas"]),
+        _of(
+            "observed_hours.csv",
+            "one hour of one replica, with what the service reports beside the replay",
+            (twin["observed"] or {}).get("by_replica_hour", []),
+        ),
+        _of(
+            "engine_hours.csv",
+            "one hour of one replica, with what its engine said of its cache beside the replay",
+            (twin["engines"] or {}).get("by_replica_hour", []),
+        ),
         _of("routing.csv", "the same lookups under one routing", twin["routing"]),
         _of("ladder.csv", "one rung of the ladder of bounds", twin["ladder"]),
         _of("capacity_curve.csv", "hits of one capacity", twin["curves"]["capacity"]),

@@ -41,8 +41,10 @@ def twin(view: ReportView, *, show_ids: bool = False) -> dict[str, Any]:
         "prefixes": [twin_parts.prefix_value(prefix) for prefix in view.prefixes.rows],
         "replicas": twin_parts.replicas_value(view),
         "balance": twin_parts.balance_value(view),
+        "branches": twin_parts.branches_value(view),
         "curves": twin_parts.curves_value(view),
         "routing": twin_parts.routing_value(view),
+        "engines": None if view.engines is None else twin_parts.engines_value(view.engines),
         "events": twin_parts.events_value(view),
         "findings": [twin_parts.finding_value(finding, show_ids=show_ids) for finding in view.findings],
         "recommendations": [
@@ -115,6 +117,7 @@ def _book(book: Book) -> dict[str, Any]:
         "prompt_tokens": book.prompt_tokens,
         "output_tokens": book.output_tokens,
         "hit_tokens": book.hit_tokens,
+        "hit_host_tokens": book.hit_host_tokens,
         "missed_tokens": book.missed_tokens,
         "token_hit_rate": significant(book.token_hit_rate),
         "request_hit_rate": significant(book.request_hit_rate),
@@ -135,6 +138,8 @@ def _observed(observed: Observed) -> dict[str, Any]:
         "simulated_hit_tokens": observed.simulated_hit_tokens,
         "unexplained_tokens": observed.unexplained_tokens,
         "unpredicted_hit_tokens": observed.unpredicted_hit_tokens,
+        "compared": twin_parts.compared_value(observed),
+        "by_replica_hour": [twin_parts.observed_hour_value(hour) for hour in observed.hours],
         "by_cause": {cause: observed.book.misses.get(cause, 0) for cause in CAUSES},
     }
 

@@ -10,6 +10,7 @@ from prefixledger.report.numbers import iso, significant
 from prefixledger.schema import CAUSES
 
 if TYPE_CHECKING:
+    from prefixledger.report.books import Engines, Observed, ObservedHour
     from prefixledger.report.parts import Finding, Prefix, Source
     from prefixledger.report.view import ReportView
 
@@ -133,6 +134,21 @@ def replicas_value(view: ReportView) -> list[dict[str, Any]]:
     ]
 
 
+def branches_value(view: ReportView) -> list[dict[str, Any]]:
+    """Return the rules by which routers placed the lookups."""
+    return [
+        {
+            "pool": b.pool,
+            "branch": b.branch,
+            "requests": b.requests,
+            "prompt_tokens": b.prompt_tokens,
+            "hit_tokens": b.hit_tokens,
+            "misrouted_tokens": b.misrouted_tokens,
+        }
+        for b in view.branches
+    ]
+
+
 def balance_value(view: ReportView) -> list[dict[str, Any]]:
     """Return how even the load of every pool is: the busiest replica over the mean."""
     return [
@@ -219,6 +235,80 @@ def events_value(view: ReportView) -> list[dict[str, Any]]:
         }
         for e in view.events
     ]
+
+
+def compared_value(observed: Observed) -> dict[str, Any] | None:
+    """Return the lookups that have both keys and usage; None where there are none."""
+    both = observed.compared
+    if both is None:
+        return None
+    return {
+        "requests": both.requests,
+        "prompt_tokens": both.prompt_tokens,
+        "simulated_hit_tokens": both.simulated_hit_tokens,
+        "cached_tokens": both.reported_hit_tokens,
+        "ideal_hit_tokens": observed.both_ideal_tokens,
+        "simulated_hit_rate": significant(rate(both.simulated_hit_tokens, both.prompt_tokens)),
+        "observed_hit_rate": significant(rate(both.reported_hit_tokens, both.prompt_tokens)),
+        "ideal_hit_rate": significant(rate(observed.both_ideal_tokens, both.prompt_tokens)),
+        "gap_pp": significant(both.gap_pp),
+        "above_ceiling_tokens": observed.above_ceiling_tokens,
+    }
+
+
+def observed_hour_value(hour: ObservedHour) -> dict[str, Any]:
+    """Return one hour of one replica."""
+    return {
+        "replica": hour.replica,
+        "pool": hour.pool,
+        "at": iso(hour.at_us),
+        "requests": hour.requests,
+        "prompt_tokens": hour.prompt_tokens,
+        "cached_tokens": hour.cached_tokens,
+        "observed_hit_rate": significant(rate(hour.cached_tokens, hour.prompt_tokens)),
+        "compared_prompt_tokens": hour.both_prompt_tokens,
+        "compared_cached_tokens": hour.both_cached_tokens,
+        "simulated_hit_tokens": hour.both_simulated_tokens,
+        "simulated_hit_rate": significant(rate(hour.both_simulated_tokens, hour.both_prompt_tokens)),
+        "ideal_hit_tokens": hour.both_ideal_tokens,
+        "gap_pp": significant(hour.gap_pp),
+    }
+
+
+def engines_value(engines: Engines) -> dict[str, Any]:
+    """Return what engines said of their caches."""
+    hits, queries = engines.counted
+    simulated, ideal, asked = engines.replayed
+    return {
+        "counted_query_tokens": queries,
+        "counted_hit_tokens": hits,
+        "counted_hit_rate": significant(rate(hits, queries)),
+        "simulated_hit_rate": significant(rate(simulated, asked)),
+        "ideal_hit_rate": significant(rate(ideal, asked)),
+        "event_agreement": significant(engines.agreement),
+        "by_replica_hour": [
+            {
+                "replica": h.replica,
+                "pool": h.pool,
+                "at": iso(h.at_us),
+                "counted_query_tokens": h.query_tokens,
+                "counted_hit_tokens": h.hit_tokens,
+                "counted_preemptions": h.preemptions,
+                "stored_blocks": h.stored_blocks,
+                "removed_blocks": h.removed_blocks,
+                "resident_blocks": h.resident_blocks,
+                "event_lookups": h.lookups,
+                "event_cap_blocks": h.cap_blocks,
+                "event_simulated_blocks": h.simulated_blocks,
+                "event_resident_blocks": h.event_blocks,
+                "event_agreement": significant(h.agreement),
+                "prompt_tokens": h.prompt_tokens,
+                "simulated_hit_tokens": h.simulated_hit_tokens,
+                "ideal_hit_tokens": h.ideal_hit_tokens,
+            }
+            for h in engines.hours
+        ],
+    }
 
 
 def finding_value(f: Finding, *, show_ids: bool) -> dict[str, Any]:

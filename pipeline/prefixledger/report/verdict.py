@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from prefixledger.config.pricing import PREFILL_TOKENS
 from prefixledger.report.books import AVOIDABLE
-from prefixledger.report.caveats import caveats_of
+from prefixledger.report.caveats import caveats_of, refused_share
 from prefixledger.report.concentration import NEARLY_ALL, Stretch, burst_of_new_text, place, where_and_when
 from prefixledger.report.glossary import CAUSE_TERMS
 from prefixledger.report.numbers import amount, located, money, percent, points, span, whole
@@ -119,6 +119,10 @@ def _nothing_lost(result: Result) -> str:
     ideal, book = result.ideal_hit_rate, result.headline
     if ideal is not None and ideal - (book.token_hit_rate or 0.0) < _LITTLE:
         return ""
+    if refused_share(result) >= _LITTLE:
+        return (
+            "; what is missing is of prompts larger than the whole cache, so more capacity would change that"
+        )
     return "; no cause that a change could remove took 0.1 % of the tokens"
 
 

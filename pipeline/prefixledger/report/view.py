@@ -9,9 +9,9 @@ from prefixledger.report.books import rate
 from prefixledger.report.parts import Prefixes, Timeline
 
 if TYPE_CHECKING:
-    from prefixledger.report.books import Book, Detail, Observed
+    from prefixledger.report.books import Book, Detail, Engines, Observed
+    from prefixledger.report.load_parts import Balance, Branch
     from prefixledger.report.parts import (
-        Balance,
         Breakdown,
         Cost,
         Curves,
@@ -38,7 +38,8 @@ class Window:
         to_us: First moment after it.
         zone: IANA name of the one zone that every time on the page is shown in.
         relative: Whether times are offsets from the start of the log.
-        why: Why this window: ``last whole ISO week``, ``whole log`` or ``as asked``.
+        why: Why this window: ``last whole ISO week`` (``… with lookups`` where later ones hold none), ``whole log`` or
+            ``as asked``.
         warm_up: One sentence on the warm-up of the replicas.
         resumed: When coverage resumed after a gap, UTC microseconds.
     """
@@ -181,10 +182,12 @@ class ReportView:
         prefixes: Shared prefixes.
         replicas: Caches, in the order of their names.
         balances: How even the load of every pool is.
+        branches: The rules by which routers placed the lookups.
         routing: The same lookups under other routings.
         curves: Capacity and TTL curves of every pool, the largest first.
         events: Resets and releases, in order of time.
         findings: Ranked, largest first.
+        engines: What engines said of their caches; None where they said nothing.
     """
 
     results: tuple[Result, ...]
@@ -196,10 +199,12 @@ class ReportView:
     prefixes: Prefixes = NO_PREFIXES
     replicas: tuple[Replica, ...] = ()
     balances: tuple[Balance, ...] = ()
+    branches: tuple[Branch, ...] = ()
     routing: tuple[RoutingOption, ...] = ()
     curves: tuple[Curves, ...] = ()
     events: tuple[Event, ...] = ()
     findings: tuple[Finding, ...] = ()
+    engines: Engines | None = None
 
     @property
     def result(self) -> Result:

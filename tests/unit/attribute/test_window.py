@@ -10,14 +10,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from facts import Facts
+from ingest_support import ingest, mooncake, write_lines
 from prefixledger.attribute.window import Window, bucket_us, choose_window, default_window
 from prefixledger.config.units import datetime_us
 from prefixledger.errors import UsageError
+from prefixledger.workspace import Workspace
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 SECOND_US = 1_000_000
+USAGE_MAP = """
+format = "jsonl"
+[columns]
+started_at = { from = "at", unit = "iso" }
+prompt_tokens = "n"
+cached_tokens_observed = "read"
+status = "s"
+"""
 
 
 def _us(text: str) -> int:
@@ -109,3 +119,38 @@ def test_window_of_a_workspace(tmp_path: Path) -> None:
     log.lookup(3, 10)
     log.lookup(8, 10)
     assert default_window(log.write(tmp_path)) == Window(3 * SECOND_US, 8 * SECOND_US + 1, why="whole log")
+
+
+def test_a_week_without_lookups_is_passed_over() -> None:
+    """The last whole week with lookups counts; where none has any, or it is not whole, the whole log."""
+    first, last = _us("2026-10-20T08:00"), _us("2026-11-25T12:00")
+    window = choose_window(first, last, latest_before=lambda _before: _us("2026-11-03T10:00"))
+    assert (window.from_us, window.to_us) == (_us("2026-11-02"), _us("2026-11-09"))
+    assert window.why == "last whole ISO week with lookups"
+    for latest in (None, _us("2026-10-21")):
+        window = choose_window(first, last, latest_before=lambda _before, at=latest: at)
+        assert window == Window(first, last + 1, why="whole log")
+
+
+def test_two_bursts_years_apart_give_no_empty_report(tmp_path: Path) -> None:
+    """The default window asks the rows themselves: the week before the last one holds none."""
+    days = ("2024-06-03T12:00", "2024-06-12T12:00", "2024-06-16T23:59", "2026-11-25T12:00")
+    rows = [mooncake(_us(at) / 1_000, [1]) for at in days]
+    ingest(tmp_path / "ws", write_lines(tmp_path / "x_blksz_16.jsonl", rows))
+    window = default_window(Workspace(tmp_path / "ws"))
+    assert (window.from_us, window.to_us) == (_us("2024-06-10"), _us("2024-06-17"))
+
+
+def test_failed_calls_make_no_week(tmp_path: Path) -> None:
+    """A week of failed calls alone would give an empty report too."""
+    rows = [
+        {"at": at, "n": 9, "read": 4, "s": status}
+        for at, status in (
+            ("2026-11-01T12:00Z", 200), ("2026-11-12T12:00Z", 200), ("2026-11-19T12:00Z", 500), ("2026-11-25T12:00Z", 200),
+        )
+    ]  # fmt: skip
+    columns = tmp_path / "map.toml"
+    columns.write_text(USAGE_MAP, encoding="utf-8")
+    ingest(tmp_path / "ws", write_lines(tmp_path / "x.jsonl", rows), map_file=columns)
+    window = default_window(Workspace(tmp_path / "ws"))
+    assert (window.from_us, window.to_us) == (_us("2026-11-09"), _us("2026-11-16"))

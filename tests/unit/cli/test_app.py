@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _formats_raises(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
-    def fail() -> None:
+    def fail(**_: object) -> None:
         raise error
 
     monkeypatch.setattr("prefixledger.api.formats", fail)

@@ -134,7 +134,7 @@ def test_a_wrong_statement_names_the_views(workspace: Path, capsys: pytest.Captu
     assert app.run(["query", "SELECT x FROM lookup", "--workspace", str(workspace)]) == 2
     err = capsys.readouterr().err
     assert "LINE 1" in err
-    assert "views: blocks, last_blocks, lookups, rejects, requests" in err
+    assert "views: blocks, kv_events, last_blocks, lookups, parts, rejects, requests, series" in err
 
 
 def test_a_folder_that_is_no_workspace_is_refused(tmp_path: Path) -> None:
@@ -190,3 +190,17 @@ def test_sql_comes_from_stdin_on_request(
     """With ``-`` in its place."""
     monkeypatch.setattr("sys.stdin", io.StringIO("SELECT 42 AS answer"))
     assert _printed(capsys, "-", "--workspace", str(workspace)) == "answer\n42\n"
+
+
+def test_a_name_in_a_log_cannot_steer_the_terminal(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Control characters are replaced on a terminal and in complaints; data off a terminal keep them."""
+    question = ["query", "SELECT chr(27) || '[31mred' AS pod", "--workspace", str(workspace)]
+    assert "\x1b[31mred" in _printed(capsys, *question[1:])
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert app.run(question) == 0
+    assert "\ufffd[31mred" in capsys.readouterr().out
+    assert app.run(["query", "SELECT 1", "--workspace", "no\x1b[31mred"]) == 2
+    assert "no\ufffd[31mred" in capsys.readouterr().err

@@ -184,3 +184,35 @@ def test_the_window_can_be_asked_for(log: Path, place: Path) -> None:
     totals = [json.loads(one.json.read_text(encoding="utf-8"))["totals"] for one in (whole, half)]
     assert [total["requests"] for total in totals] == [OWN, 10]
     assert (place / "half.html").is_file()
+
+
+def test_formats_say_how_to_log_what_can_be_replayed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Best way first, each with what it gives and lacks; every format it names is read."""
+    assert app.run(["formats", "--how"]) == 0
+    out = capsys.readouterr().out
+    assert "DYN_REQUEST_TRACE=1" in out
+    assert "--log-requests-level 3" in out
+    assert app.run(["formats", "--how", "--json"]) == 0
+    ways = json.loads(capsys.readouterr().out)
+    assert [way["keys"] for way in ways] == sorted(
+        (way["keys"] for way in ways), key=["exact", "from text", "none"].index
+    )
+    known = {one.name for one in api.formats()}
+    named = {name.split(" (")[0] for way in ways for name in way["format"].split(", ")}
+    assert named <= known
+
+
+def test_export_prints_what_it_wrote(
+    log: Path, place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The account on stderr, JSON on stdout where it is asked for; without a workspace exit code 2."""
+    output = tmp_path / "trace.jsonl"
+    assert app.run(["ingest", str(log), "--workspace", str(place / "ws")]) == 0
+    capsys.readouterr()
+    assert app.run(["export", str(place / "ws"), "-o", str(output), "--json"]) == 0
+    printed = capsys.readouterr()
+    told = json.loads(printed.out)
+    assert told["rows"] == len(output.read_text(encoding="utf-8").splitlines()) == OWN
+    assert told["blocks"] == SHARED + OWN
+    assert "distinct blocks" in printed.err
+    assert app.run(["export", str(tmp_path / "none"), "-o", str(output)]) == 2

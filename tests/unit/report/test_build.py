@@ -13,6 +13,7 @@ from prefixledger.attribute.window import Window
 from prefixledger.config.events import Event
 from prefixledger.config.scenario import parse_scenario
 from prefixledger.config.units import us_datetime
+from prefixledger.report.build import sources
 from prefixledger.resources import read_text
 from prefixledger.workspace import write_json
 from stage_support import MINUTE, SECOND, write_workspace
@@ -143,3 +144,18 @@ def test_an_empty_window_is_a_report_too(workspace: Workspace, tmp_path: Path) -
     assert report.summary(view, report.write(view, tmp_path / "x.html")).verdict.startswith(
         "No request falls into"
     )
+
+
+def test_what_was_given_again_is_a_line_of_duplicates() -> None:
+    """Once more in the same call, or under another name, it is listed; the same command once more is no news."""
+    one = {**ACCOUNT, "source": "ab"}
+    call = [{"source": "ab", "path": "week.jsonl"}]
+    assert len(sources({"sources": [one], "history": [call, call]})) == 1
+    twice = sources({"sources": [one], "history": [call * 2, call, [{"source": "ab", "path": "copy.jsonl"}]]})
+    assert [(s.path, s.kept, s.duplicates) for s in twice] == [
+        ("week.jsonl", ROWS, 3),
+        ("week.jsonl", 0, ROWS + 5),
+        ("copy.jsonl", 0, ROWS + 5),
+    ]
+    assert all(s.residual == 0 for s in twice)
+    assert twice[1].notes == ("seen before as week.jsonl",)

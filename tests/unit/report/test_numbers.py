@@ -100,6 +100,17 @@ def test_moments_are_in_the_zone_of_the_report() -> None:
     assert numbers.moment(90_061_000_000, Window(0, 1, relative=True), seconds=True) == "+1 d 01:01:01"
 
 
+def test_an_evening_belongs_to_the_day_of_the_zone() -> None:
+    """21:30 in Los Angeles is no moment of the next day, in winter time or in summer time (case O15)."""
+
+    def _us(month: int, day: int, hour: int) -> int:
+        return int(dt.datetime(2026, month, day, hour, 30, tzinfo=dt.UTC).timestamp()) * 1_000_000
+
+    zone = Window(0, 1, "America/Los_Angeles")
+    assert numbers.moment(_us(11, 13, 5), zone) == "Thu 12 Nov 21:30"
+    assert numbers.moment(_us(7, 13, 4), zone) == "Sun 12 Jul 21:30"
+
+
 def test_span_says_the_day_once() -> None:
     """Both ends on one day need one date."""
     hour = 3_600_000_000

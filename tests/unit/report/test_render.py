@@ -161,6 +161,17 @@ def test_the_account_closes_on_the_page() -> None:
     assert tokens[-1] == 0
 
 
+def test_the_account_shows_what_a_lower_tier_hit() -> None:
+    """As a part of the hits, and only where there was a tier that hit."""
+    view = report_data.week()
+    with_tier = replace(view.result, total=replace(view.result.total, hit_host_tokens=12_345))
+
+    text = html(replace(view, results=(with_tier, *view.results[1:])))
+
+    assert 'from the lower tier <span class="n">12,345</span>' in text
+    assert "from the lower tier" not in page_of("week")
+
+
 def test_size_of_a_small_report() -> None:
     """Under 300 KB with 168 slices, 20 tenants and 6 charts."""
     assert len(page_of("week").encode()) < 300_000

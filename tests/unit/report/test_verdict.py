@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import report_data
-from prefixledger.report.books import Observed
+from prefixledger.report.books import Detail, Observed
 from prefixledger.report.findings import derive
 from prefixledger.report.kpis import kpis
 from prefixledger.report.load import load_notes
@@ -95,6 +95,19 @@ def test_unlimited_memory_asks_for_the_capacity() -> None:
     assert any("tell us your capacity" in text for text in found.caveats)
 
 
+def test_traffic_that_the_log_does_not_hold_is_said_beside_the_verdict() -> None:
+    """Sampled rows and replicas whose log stops make every rate a rate of a part; other notes stay below."""
+    notes = (
+        "9 lookups stand for a sample: …",
+        "pool 'a': 1 of 2 replicas stop in the log while others go on (b)",
+        "else",
+    )
+    found = verdict(with_result(report_data.week(), setup=report_data.setup(notes=notes)))
+    assert [text[:32] for text in found.caveats if text.startswith("Not the whole traffic")] == [
+        "Not the whole traffic: 9 lookups", "Not the whole traffic: pool 'a':",
+    ]  # fmt: skip
+
+
 def test_nothing_lost_is_called_the_best_that_could_be_had() -> None:
     """A cache without avoidable losses is not accused of anything."""
     view = report_data.week()
@@ -123,6 +136,21 @@ def test_only_what_a_change_could_remove_is_called_a_loss() -> None:
     found = largest_loss(view)
     assert found is not None
     assert (found.cause, found.tokens) == ("expired", 1_000_000)
+
+
+def test_prompts_that_do_not_fit_are_no_fault_of_nobody() -> None:
+    """Where whole prompts are larger than the cache the verdict asks for capacity, and does not call that the best."""
+    view = report_data.week()
+    lost = report_data.misses(uncacheable=view.result.total.missed_tokens)
+    total = replace(view.result.total, misses=lost)
+    details = (Detail("uncacheable", "larger_than_cache", None, total.missed_tokens),)
+    found = verdict(
+        with_result(
+            view, total=total, by_basis=(replace(total, basis="simulated"),), observed=None, details=details
+        )
+    )
+    assert "larger than the whole cache, so more capacity" in found.sentence
+    assert any("check the capacity of the scenario" in caveat for caveat in found.caveats)
 
 
 def burst_week(*, hits_fall: bool) -> ReportView:

@@ -1,0 +1,89 @@
+"""``prefixledger rates``: what a model charges and how it caches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from prefixledger.cli.console import data_console
+from prefixledger.cli.options import json_option, talk_options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prefixledger.economics.rate_sheet import RateSheet
+
+
+@click.command()
+@click.argument("model", metavar="MODEL")
+@click.option("--provider", metavar="NAME", help="Who serves it; without one the model alone decides.")
+@click.option("--at", metavar="TIME", help="When, ISO 8601; prices have dates. [default: now]")
+@json_option
+@talk_options
+def rates(model: str, provider: str | None, at: str | None, as_json: bool) -> None:
+    """Show the prices and cache rules of a hosted model, and where each is from.
+
+    \b
+    prefixledger rates claude-opus-5-5
+    prefixledger rates gemini-3.8-flash --provider google --at 2027-01-01 --json
+    """
+    from prefixledger import api
+    from prefixledger.cli.show import print_json, print_table
+
+    sheet = api.rates(model, provider=provider, at=at)
+    if as_json:
+        print_json(sheet)
+        return
+    console = data_console()
+    replay = f"profile {sheet.profile}" if sheet.profile else "no profile: its rules are not known exactly"
+    click.echo(f"{sheet.provider}/{sheet.listed_as} at {sheet.at:%Y-%m-%dT%H:%MZ}; replayed by: {replay}")
+    print_table(
+        console,
+        ("prompts", "per million tokens", sheet.currency, "of base", "break-even"),
+        _prices(sheet),
+        (2, 3, 4),
+    )
+    number: dict[str, int] = {}
+    for source in (*sheet.price_sources, *(name for rule in sheet.rules.values() for name in rule.sources)):
+        number.setdefault(source, len(number) + 1)
+    click.echo(f"prices from {_numbers(sheet.price_sources, number)}")
+    rows = [
+        (name.replace("_", " "), _text(rule.value), _numbers(rule.sources, number))
+        for name, rule in sheet.rules.items()
+    ]
+    if rows:
+        print_table(console, ("cache rule", "value", "from"), rows)
+    for source, place in number.items():
+        click.echo(f"[{place}] {source}")
+
+
+def _numbers(sources: tuple[str, ...], number: dict[str, int]) -> str:
+    return " ".join(f"[{number[source]}]" for source in sources)
+
+
+def _prices(sheet: RateSheet) -> Iterator[tuple[str, str, str, str, str]]:
+    for tier in sheet.tiers:
+        of = (
+            f"above {tier.above_tokens} tokens"
+            if tier.above_tokens
+            else "all"
+            if len(sheet.tiers) == 1
+            else "shorter"
+        )
+        yield of, "input", f"{tier.base.normalize():f}", "1", ""
+        yield "", "read from cache", f"{tier.read.normalize():f}", f"{tier.r.normalize():f}", ""
+        for ttl, price in tier.write.items():
+            even = tier.break_even_hit_rate[ttl]
+            share = "never" if even is None else f"{float(even):.1%}"
+            kept = "written to cache" if ttl == "any" else f"written for {ttl}"
+            yield "", kept, f"{price.normalize():f}", f"{tier.w[ttl].normalize():f}", share
+        if tier.storage_per_hour is not None:
+            yield "", "stored for an hour", f"{tier.storage_per_hour.normalize():f}", "", ""
+        yield "", "output", f"{tier.output.normalize():f}", "", ""
+
+
+def _text(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    return ("no", "yes")[value] if isinstance(value, bool) else str(value)

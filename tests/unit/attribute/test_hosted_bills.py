@@ -1,0 +1,289 @@
+"""Small hosted logs whose bills were worked out by hand, from the log to the invoice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from prefixledger import attribute
+from prefixledger.config.scenario import Cache, Pool, Scenario, default_scenario
+from prefixledger.config.units import datetime_us
+from prefixledger.replay import run
+from prefixledger.schema import PARTS
+from prefixledger.workspace import write_table
+from stage_support import MINUTE, SECOND, write_workspace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BLOCK = 128
+START_US = datetime_us(datetime(2026, 11, 24, tzinfo=UTC))
+HOUR = 60 * MINUTE
+SONNET = {
+    "provider": "anthropic",
+    "model": "claude-sonnet-4-5",
+}  # 3 a million, w 1.25 and 2, r 0.1, from 1,024 tokens
+OPUS = {"provider": "anthropic", "model": "claude-opus-4-7"}  # 5 a million, from 2,048 tokens
+HAIKU = {
+    "provider": "anthropic",
+    "model": "claude-haiku-5-5",
+}  # 0.1 a million up to 100,000 tokens, 0.5 above
+SONNET_5_5 = {
+    "provider": "anthropic",
+    "model": "claude-sonnet-5-5",
+}  # 2 a million, r 0.1, since 7 October 0.05
+SOL = {"provider": "openai", "model": "gpt-6.1-sol"}  # 2 a million, w 1.25 and 2.5, r 0.05
+PLAIN = tuple(range(10))  # 1,280 tokens in full blocks, and 20 behind them unless a row says otherwise
+
+
+def _ask(at_us: int, ids: tuple[int, ...] = PLAIN, tail: int = 20, **columns: Any) -> dict[str, Any]:
+    start_us = columns.pop("start_us", START_US)
+    for name in ("first_token_at", "finished_at"):
+        if name in columns:
+            columns[name] += start_us
+    return {
+        "at_us": start_us + at_us,
+        "ids": list(ids),
+        "block_size": BLOCK,
+        "prompt_tokens": BLOCK * len(ids) + tail,
+        # Without a first token an entry could be read after 65 ms.
+        **SONNET,
+        **columns,
+    }
+
+
+@dataclass
+class Story:
+    """A log, how it is replayed, what it costs in millionths of a dollar, and why tokens were missed."""
+
+    rows: list[dict[str, Any]]
+    input: str
+    causes: dict[str, int]
+    cache: dict[str, Any] = field(default_factory=dict)
+
+
+def _turns(*lengths: int) -> list[dict[str, Any]]:
+    return [_ask(20 * SECOND * n, tuple(range(length))) for n, length in enumerate(lengths)]
+
+
+_SHARED = [_ask(0, (*range(8), 100, 101)), _ask(MINUTE, (*range(8), 200, 201))]
+_OCTOBER = datetime_us(datetime(2026, 10, 6, 23, 57, tzinfo=UTC))
+_TAILS = {"uncacheable:partial_block": 40}
+TWICE = {"cold:new_content": 1280, **_TAILS}
+
+STORIES = {
+    # (1.25 · 1280 + 20 + 0.1 · 1280 + 20) · 3 = 1768 · 3
+    "written, then read": Story([_ask(0), _ask(MINUTE)], "5304", TWICE),
+    # A gap of exactly the lifetime still hits.
+    "read in the last moment": Story([_ask(0), _ask(5 * MINUTE)], "5304", TWICE),
+    # Started 310 s apart: the first took 200 s, but the clock had run from its start. 2 · 1620 · 3
+    "the clock runs from the start": Story(
+        [_ask(0, finished_at=200 * SECOND), _ask(310 * SECOND)],
+        "9720",
+        {**TWICE, "expired:310 s": 1280},
+    ),
+    # Each read starts the lifetime anew: (1620 + 148 + 148) · 3
+    "reads refresh": Story(
+        [_ask(n * 4 * MINUTE) for n in range(3)],
+        "5748",
+        {"cold:new_content": 1280, "uncacheable:partial_block": 60},
+    ),
+    # 896 + 10 tokens, twice, and never written: 2 · 906 · 3
+    "below the minimum": Story(
+        [_ask(n * MINUTE, tuple(range(7)), 10) for n in range(2)],
+        "5436",
+        {"uncacheable:below_minimum": 1812},
+    ),
+    # The same prompt is too short for the sibling: 1768 · 3 + 2 · 1300 · 5
+    "a sibling has another minimum": Story(
+        [
+            _ask(0),
+            _ask(SECOND, namespace="opus", **OPUS),
+            _ask(MINUTE),
+            _ask(MINUTE + SECOND, namespace="opus", **OPUS),
+        ],
+        "18304",
+        {**TWICE, "uncacheable:below_minimum": 2600},
+    ),
+    # Two at once, first tokens after 2 s: both write; the third reads. (1620 + 1620 + 148) · 3
+    "concurrent first requests": Story(
+        [
+            _ask(0, first_token_at=2 * SECOND),
+            _ask(0, first_token_at=2 * SECOND),
+            _ask(2 * SECOND, first_token_at=3 * SECOND),
+        ],
+        "10164",
+        {"cold:new_content": 1280, "in_flight": 1280, "uncacheable:partial_block": 60},
+    ),
+    # 8 shared blocks, but nothing is stored at their end: 2 · 1620 · 3
+    "a shared head without a mark": Story(
+        _SHARED,
+        "9720",
+        {"cold:new_content": 1536, "uncacheable:no_breakpoint": 1024, **_TAILS},
+    ),
+    # The same with a mark behind the head: (1620 + 0.1 · 1024 + 1.25 · 256 + 20) · 3 = 2062.4 · 3
+    "a shared head with a mark": Story(
+        _SHARED, "6187.2", {"cold:new_content": 1536, **_TAILS}, {"marks": (1024,)}
+    ),
+    # 1620 + (128 + 320 + 20) + (153.6 + 320 + 20) = 2581.6
+    "a conversation grows": Story(
+        _turns(10, 12, 14), "7744.8", {"cold:new_content": 1792, "uncacheable:partial_block": 60}
+    ),
+    # The same written for an hour: 2580 + (128 + 512 + 20) + (153.6 + 512 + 20) = 3925.6: a loss
+    "a fast loop at one hour": Story(
+        _turns(10, 12, 14),
+        "11776.8",
+        {"cold:new_content": 1792, "uncacheable:partial_block": 60},
+        {"ttl": "1h"},
+    ),
+    # 20 minutes apart an hour pays: (2580 + 148) · 3 against 9720
+    "a slow pair at one hour": Story([_ask(0), _ask(20 * MINUTE)], "8184", TWICE, {"ttl": "1h"}),
+    # 100,000 tokens: 0.125 · 99968 + 0.1 · 32; 100,097, of which 99,968 cached: 0.05 · 99968 + 0.625 · 128 + 0.5
+    "cached tokens count towards the cliff": Story(
+        [_ask(0, tuple(range(781)), 32, **HAIKU), _ask(MINUTE, tuple(range(782)), 1, **HAIKU)],
+        "17578.1",
+        {"cold:new_content": 100_096, "uncacheable:partial_block": 33},
+    ),
+    # 29 minutes hit, 32 do not: (1620 + 84 + 84 + 1620) · 2
+    "OpenAI keeps 30 minutes": Story(
+        [_ask(at * MINUTE, **SOL) for at in (0, 29, 58, 90)],
+        "6816",
+        {"cold:new_content": 1280, "expired:1920 s": 1280, "uncacheable:partial_block": 80},
+        {"profile": "openai"},
+    ),
+    # (2.5 · 1280 + 20 + 84) · 2
+    "OpenAI keeps 12 hours": Story(
+        [_ask(0, **SOL), _ask(10 * HOUR, **SOL)], "6608", TWICE, {"profile": "openai", "ttl": "12h"}
+    ),
+    # Two workspaces share nothing: 2 · 1620 · 3
+    "two scopes": Story(
+        [_ask(0, replica="ws-a"), _ask(SECOND, replica="ws-b")],
+        "9720",
+        {"cold:new_content": 1280, "misrouted:ws-a": 1280, **_TAILS},
+    ),
+    # Written and read on the 6th, read on the 7th, when a read had become half as dear: (1620 + 148 + 84) · 2
+    "prices have dates": Story(
+        [_ask(at * MINUTE, start_us=_OCTOBER, **SONNET_5_5) for at in (0, 2, 4)],
+        "3704",
+        {"cold:new_content": 1280, "uncacheable:partial_block": 60},
+    ),
+    # A minimum of 2,048 tokens that somebody has measured to be 1,280: 1768 · 5
+    "a minimum that is told": Story(
+        [_ask(0, **OPUS), _ask(MINUTE, **OPUS)], "8840", TWICE, {"minimum_tokens": 1280}
+    ),
+}
+
+
+def _replayed(root: Path, rows: list[dict[str, Any]], cache: dict[str, Any] | None, parts: Any = ()) -> Any:
+    """Return bills, tokens by cause and detail, and written tokens of each request."""
+    scenario = default_scenario()
+    if cache is not None:
+        scenario = Scenario(pool=(Pool(cache=Cache(**{"profile": "anthropic", **cache})),))
+    workspace = write_workspace(root, rows)
+    if parts:
+        write_table(workspace.parts / "s.parquet", pa.Table.from_pylist(parts, schema=PARTS.arrow()))
+    summary = run(workspace, scenario)
+    attribute.run(workspace, scenario.name)
+    first, last = rows[0]["at_us"], rows[-1]["at_us"]
+    marts = attribute.marts(workspace, scenario.name, attribute.Window(first, last + 1))
+    causes: Counter[str] = Counter()
+    folder = workspace.replay(scenario.name)
+    for miss in pq.read_table(folder / "misses.parquet", columns=["cause", "detail", "tokens"]).to_pylist():
+        cause = miss["cause"] if miss["detail"] is None else f"{miss['cause']}:{miss['detail']}"
+        causes[cause.replace("window_start", "new_content")] += miss["tokens"]
+    lookups = pq.read_table(folder / "lookups.parquet")
+    return marts.bills, dict(causes), lookups.to_pylist(), summary
+
+
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES.keys())
+def test_bill(tmp_path: Path, story: Story) -> None:
+    """The bill is the hand sum to the last digit, and every missed token has the cause it was given by hand."""
+    (bill,), causes, lookups, summary = _replayed(tmp_path, story.rows, story.cache or None)
+    assert bill.input * 1_000_000 == Decimal(story.input)
+    assert causes == story.causes
+    prompt = sum(row["prompt_tokens"] for row in story.rows)
+    assert summary.prompt_tokens == prompt == summary.hit_tokens + sum(causes.values())
+    assert all(row["hit_tokens"] <= row["ideal_hit_tokens"] for row in lookups)
+
+
+def test_output_is_in_the_bill(tmp_path: Path) -> None:
+    """Output tokens are paid whatever hit: 100 tokens at 15 a million, twice."""
+    rows = [_ask(0, output_tokens=100), _ask(MINUTE, output_tokens=100)]
+    (bill,), *_ = _replayed(tmp_path, rows, None)
+    assert (bill.output * 1_000_000, bill.actual * 1_000_000) == (Decimal(3000), Decimal(8304))
+
+
+def _parts(line: int, ends: list[int], marked: set[int]) -> list[dict[str, Any]]:
+    """Return parts of one block or more each; ``ends`` are in blocks."""
+    return [
+        {
+            "source": "s",
+            "source_line": line,
+            "part": number,
+            "kind": "message",
+            "raw_hash": bytes(16),
+            "canonical_hash": bytes(16),
+            "n_bytes": 1,
+            "first_token": BLOCK * begin,
+            "n_tokens": BLOCK * (end - begin),
+            "breakpoint": "ephemeral" if number in marked else None,
+        }
+        for number, (begin, end) in enumerate(zip([0, *ends], ends, strict=False))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("last", "input_", "causes"),
+    [
+        # The mark at 34 looks back at 34 … 15: 1.25 · 1920 + (192 + 1.25 · 2432) = 5632
+        (34, "16896", {"cold:new_content": 4352}),
+        # The mark at 35 looks back at 35 … 16 and misses by one: 1.25 · (1920 + 4480) = 8000
+        (35, "24000", {"cold:new_content": 4480, "uncacheable:out_of_reach": 1920}),
+    ],
+    ids=["in reach", "out of reach"],
+)
+def test_look_back_ends_after_20_positions(
+    tmp_path: Path, last: int, input_: str, causes: dict[str, int]
+) -> None:
+    """A mark counts as the first of the 20 positions; a read beyond them is no hit, and everything is written again."""
+    rows = [_ask(0, tuple(range(15)), 0), _ask(MINUTE, tuple(range(last)), 0)]
+    parts = _parts(1, list(range(1, 16)), {14}) + _parts(2, list(range(1, last + 1)), {last - 1})
+    (bill,), found, *_ = _replayed(tmp_path, rows, {}, parts)
+    assert bill.input * 1_000_000 == Decimal(input_)
+    assert found == causes
+
+
+def test_a_second_mark_opens_a_second_window(tmp_path: Path) -> None:
+    """With a mark near the old entry the prompt of 35 positions reads it: 2400 + 192 + 1.25 · 2560 = 5792."""
+    rows = [_ask(0, tuple(range(15)), 0), _ask(MINUTE, tuple(range(35)), 0)]
+    parts = _parts(1, list(range(1, 16)), {14}) + _parts(2, list(range(1, 36)), {16, 34})
+    (bill,), *_ = _replayed(tmp_path, rows, {}, parts)
+    assert bill.input * 1_000_000 == Decimal(17376)
+
+
+def test_what_lies_behind_the_last_mark_is_not_stored(tmp_path: Path) -> None:
+    """10 blocks marked, 2 more and 20 tokens behind them: (1.25 · 1280 + 276 + 128 + 276) · 3 = 2280 · 3."""
+    rows = [_ask(n * MINUTE, tuple(range(12))) for n in range(2)]
+    parts = [part for line in (1, 2) for part in _parts(line, [10, 12], {0})]
+    (bill,), causes, lookups, summary = _replayed(tmp_path, rows, {}, parts)
+    assert bill.input * 1_000_000 == Decimal(6840)
+    assert causes == {"cold:new_content": 1280, "uncacheable:no_breakpoint": 552}
+    assert [row["written_tokens"] for row in lookups] == [1280, 0]
+    assert any("cache marks are as sent" in note for note in summary.notes)
+
+
+def test_a_prompt_without_marks_is_not_cached(tmp_path: Path) -> None:
+    """Claude stores nothing that is not marked (2 · 1300 · 3); GPT marks the end by itself (1704 · 2)."""
+    parts = [part for line in (1, 2) for part in _parts(line, [10], set())]
+    (bill,), causes, *_ = _replayed(tmp_path / "claude", [_ask(0), _ask(MINUTE)], {}, parts)
+    assert (bill.input * 1_000_000, causes) == (Decimal(7800), {"uncacheable:no_breakpoint": 2600})
+    rows = [_ask(0, **SOL), _ask(MINUTE, **SOL)]
+    (bill,), causes, *_ = _replayed(tmp_path / "gpt", rows, {"profile": "openai"}, parts)
+    assert (bill.input * 1_000_000, causes) == (Decimal(3408), TWICE)
