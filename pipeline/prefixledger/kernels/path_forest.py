@@ -9,7 +9,7 @@ import numpy as np
 
 from prefixledger.errors import InternalError
 from prefixledger.kernels.arrays import read_only
-from prefixledger.kernels.trie_kernel import merge_nodes, refill_table, walk_rows
+from prefixledger.kernels.trie_kernel import refill_table, walk_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -158,47 +158,6 @@ class PathForest:
             )  # fmt: skip
             if row == root.shape[0]:
                 return last
-            self._make_room()
-
-    def merge(
-        self,
-        parent: NDArray[np.int64],
-        label_hi: NDArray[np.uint64],
-        label_lo: NDArray[np.uint64],
-        root_map: NDArray[np.int64],
-    ) -> NDArray[np.int64]:
-        """Add the nodes of another forest.
-
-        Args:
-            parent: int64[k], as in the other forest: smaller than its own index, or -1 - namespace index there.
-            label_hi: uint64[k].
-            label_lo: uint64[k].
-            root_map: int64[r], namespace index here of each namespace index there.
-
-        Returns:
-            int64[k], node here of each node there.
-
-        Raises:
-            InternalError: A parent does not come before its child, or lies outside ``root_map``.
-        """
-        parent, root_map = read_only(parent, np.int64), read_only(root_map, np.int64)
-        label_hi, label_lo = read_only(label_hi, np.uint64), read_only(label_lo, np.uint64)
-        nodes = parent.shape[0]
-        if (parent >= np.arange(nodes)).any() or (parent < -root_map.shape[0]).any():
-            raise InternalError("a forest to be merged names a parent that does not come before its child")
-        if label_hi.shape[0] != nodes or label_lo.shape[0] != nodes or (root_map < 0).any():
-            raise InternalError("arrays of a forest to be merged do not fit each other")
-        mapped = np.empty(nodes, np.int64)
-        self._reserve_roots(int(root_map.max(initial=-1)) + 1)
-        node = 0
-        while True:
-            node, self._count, self._used = merge_nodes(
-                parent, label_hi, label_lo, root_map, node,
-                self._parent, self._label_hi, self._label_lo, self._hint, self._forked,
-                self._root_hint, self._root_forked, self._table, self._secret, self._count, self._used, mapped,
-            )  # fmt: skip
-            if node == nodes:
-                return mapped
             self._make_room()
 
     def _reserve_roots(self, roots: int) -> None:

@@ -57,26 +57,6 @@ def test_absent_high_halves_are_zeros(rows):
     assert not one.label_hi.any()
 
 
-@settings(deadline=None)  # the first call compiles
-@given(rows=_ROWS, more=_ROWS, root_map=st.lists(st.integers(0, 50), min_size=21, max_size=21))
-def test_merging_maps_every_node_like_its_twin(rows, more, root_map):
-    """A forest merged into another adds what is missing and maps each node, namespaces renamed."""
-    slow, slow_other = twin.Forest(), twin.Forest()
-    forest, other = PathForest(2), PathForest(2)
-    for root, labels in rows:
-        slow.add(root, labels)
-    for root, labels in more:
-        slow_other.add(root, labels)
-    add(forest, rows)
-    add(other, more)
-
-    mapped = forest.merge(other.parent, other.label_hi, other.label_lo, np.array(root_map))
-
-    assert mapped.tolist() == slow.merge(slow_other, root_map)
-    assert nodes(forest) == list(slow.nodes)
-    assert add(forest, rows) == [slow.add(root, labels) for root, labels in rows]
-
-
 def test_a_parent_comes_before_its_child():
     """Every parent is a smaller number, and namespace n is written as -1 - n."""
     forest = PathForest()
@@ -114,14 +94,3 @@ def test_offsets_that_do_not_fit_are_refused(root, offsets):
     """A kernel is never started on offsets outside its arrays."""
     with pytest.raises(InternalError):
         PathForest().add(np.array(root), np.array(offsets), None, np.zeros(2, np.uint64))
-
-
-def test_a_child_before_its_parent_is_refused():
-    """Merging needs parents first."""
-    one = np.zeros(1, np.uint64)
-    with pytest.raises(InternalError, match="before its child"):
-        PathForest().merge(np.array([0]), one, one, np.zeros(1, np.int64))
-    with pytest.raises(InternalError, match="before its child"):
-        PathForest().merge(np.array([-2]), one, one, np.zeros(1, np.int64))
-    with pytest.raises(InternalError, match="do not fit"):
-        PathForest().merge(np.array([-1]), one, one, np.array([-1]))
