@@ -77,7 +77,7 @@ def choose_window(
     to_us: int | None = None,
     latest_before: Callable[[int], int | None] | None = None,
 ) -> Window:
-    """Choose what a report covers (product.md §3, Windows).
+    """Choose what a report covers.
 
     Args:
         first_us: First arrival in the log, microseconds since 1970.

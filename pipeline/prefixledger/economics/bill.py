@@ -110,7 +110,7 @@ class Bill:
 
 
 def bill(tokens: BilledTokens, card: RateCard, *, ttl_us: int | None = None) -> Bill:
-    """Price tokens by a rate card (product.md §8).
+    """Price tokens by a rate card.
 
     Args:
         tokens: What was read, missed and generated.

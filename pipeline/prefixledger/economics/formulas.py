@@ -48,7 +48,7 @@ def effective_tokens(uncached: int, read: int, written: int, *, w: Decimal, r: D
 
 
 def cost_multiplier(uncached: int, read: int, written: int, *, w: Decimal, r: Decimal) -> Decimal | None:
-    """Return the input bill over what it would be without a cache (product.md §1); None where there are no tokens."""
+    """Return the input bill over what it would be without a cache; None where there are no tokens."""
     tokens = uncached + read + written
     return (
         _EXACT.divide(effective_tokens(uncached, read, written, w=w, r=r), Decimal(tokens))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from prefixledger.ingest.sources import Source
 
 GAP_US: Final = 30 * 1_000_000
-"""Conversations that bring no common clock start this far apart (product.md, part 3)."""
+"""Conversations that bring no common clock start this far apart."""
 
 ClockRule = Literal["relative", "absolute", "by value"]
 

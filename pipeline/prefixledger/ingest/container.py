@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import sys
 import zlib
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING, BinaryIO, Final
@@ -188,14 +189,15 @@ def _frames(blocks: Iterator[bytes], state: Unpacking, make: Callable[[], _Decod
         state.fault = state.fault or "cut: the last frame has no end"
 
 
-class _Decoder:
+class _Decoder(ABC):
     """One frame: ``feed`` yields what comes out, ``done`` and ``rest`` tell what followed it."""
 
     done = False
     rest = b""
 
+    @abstractmethod
     def feed(self, data: bytes) -> Iterator[bytes]:
-        raise NotImplementedError
+        """Decompress what follows."""
 
 
 class _Gzip(_Decoder):

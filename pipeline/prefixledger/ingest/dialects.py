@@ -11,7 +11,7 @@ Ttl = Literal["5m", "1h", "other"]
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How one service spells usage (facts/formats.md, part 0.4).
+    """How one service spells usage.
 
     Fields are written as paths, steps separated by ``/`` because names contain dots; of several the first that holds a
     number counts, and those after it must agree or be zero.

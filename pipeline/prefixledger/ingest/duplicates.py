@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MIN_STRETCH: Final = 1_000
-"""Fewer equal lines in a row are coincidence (product.md, part 3: at least 1,000)."""
+"""Fewer equal lines in a row are coincidence."""
 _WINDOW: Final = MIN_STRETCH // 2
 """Earlier inputs are cut into windows of this size; a stretch twice as long holds a whole one, wherever it begins."""
 _MAX_PLACES: Final = 16

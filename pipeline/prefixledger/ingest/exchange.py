@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 MAX_DEPTH: Final = 4
-"""Objects inside objects that are searched for bodies (facts/formats.md, part 6.2)."""
+"""Objects inside objects that are searched for bodies."""
 _CONTENT: Final = frozenset(
     {"messages", "input", "contents", "tools", "choices", "output", "content", "candidates", "system", "instructions",
      "systemInstruction", "system_instruction", "toolConfig", "prompt", "message", "tool_choice", "text", "reasoning",

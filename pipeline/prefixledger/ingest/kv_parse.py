@@ -26,7 +26,7 @@ _FIELDS: Final = {
     REMOVED: ("block_hashes", "medium", "group_idx"),
     CLEARED: (),
 }  # fmt: skip
-"""Order of the positional arrays that vLLM up to 0.22 and SGLang up to 0.5.10 send (facts/engines.md, part 1.10)."""
+"""Order of the positional arrays that vLLM up to 0.22 and SGLang up to 0.5.10 send."""
 _RULES: Final = tuple(
     KeyRule(algorithm, seed) for algorithm in ("sha256", "sha256_cbor") for seed in (None, "0")
 )

@@ -15,7 +15,7 @@ _NUMBER_UNITS: Final = (
     (1e15, 4e15, 1, 1),
     (1e18, 4e18, 1, 1_000),
 )
-"""From, to, factor and divisor: no two units of a date in our time share a magnitude (facts/formats.md, part 0.3)."""
+"""From, to, factor and divisor: no two units of a date in our time share a magnitude."""
 _TICKS_FROM, _TICKS_TO = 6.2e17, 6.6e17
 _TICKS_IN_US: Final = 10
 _UNIX_IN_TICKS_US: Final = 62_135_596_800 * 1_000_000

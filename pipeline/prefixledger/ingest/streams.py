@@ -99,7 +99,7 @@ def is_event(value: Any) -> bool:
 def joined_answer(events: Iterable[Any]) -> dict[str, Any] | None:
     """Put events together.
 
-    Counts in streams are cumulative, so the last number of each field counts and none are added (cases N5).
+    Counts in streams are cumulative, so the last number of each field counts and none are added.
 
     Args:
         events: Events, ``[DONE]`` among them, in order; a list of parts of one Gemini answer is one, too.

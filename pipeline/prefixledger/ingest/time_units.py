@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS: Final = ((1e9, 4e9, "s"), (1e12, 4e12, "ms"), (1e15, 4e15, "us"), (1e18, 4e18, "ns"))
-"""Sizes of times between 2001 and 2096 in each unit (facts/formats.md, part 0.3)."""
+"""Sizes of times between 2001 and 2096 in each unit."""
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
 
 

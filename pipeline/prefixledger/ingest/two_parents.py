@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from prefixledger.kernels.path_forest import PathForest
 
 MAX_SHARE: Final = 0.001
-"""Below this share of rows an id with two parents is a fault of those rows (product.md, part 3)."""
+"""Below this share of rows an id with two parents is a fault of those rows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ _LENGTH: Final = 16
 def sequence_hash(parent: int, block: int) -> int:
     """Return the hash of a block and all before it: xxh3_64(parent || block), both 8 bytes little-endian, seed 1337.
 
-    The first block of a prompt has its own hash as sequence hash (facts/formats.md, part 3).
+    The first block of a prompt has its own hash as sequence hash.
 
     Args:
         parent: Sequence hash of the block before.

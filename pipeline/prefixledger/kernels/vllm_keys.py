@@ -25,7 +25,7 @@ _FALSE, _TRUE, _NULL = b"\xf4", b"\xf5", b"\xf6"
 
 @dataclass(frozen=True, slots=True)
 class KeyRule:
-    """How an engine makes keys (facts/engines.md, part 1.2).
+    """How an engine makes keys.
 
     Attributes:
         algorithm: ``prefix_caching_hash_algo``: ``sha256`` (over a pickle, the default) or ``sha256_cbor``.

@@ -40,7 +40,7 @@ class CapacityCurve:
 
         Raises:
             UsageError: A capacity is smaller than the largest prompt: the engine would refuse that prompt, and the
-                curve says nothing about what is left (replay.md §4).
+                curve says nothing about what is left.
         """
         asked = np.asarray(capacity_blocks, np.int64)
         if (asked < self.capacity_blocks[0]).any():
@@ -77,7 +77,7 @@ class TtlCurve:
 def capacity_curve(touches: Touches, *, ttl_us: int | None = None) -> CapacityCurve:
     """Count the hits at every capacity under profile ``vllm``, one request at a time, output ignored, routing fixed.
 
-    Partial tails and duplicate copies are in it (kernels.md §3.2, 3.3), resets are honoured. Refused lookups stay out.
+    Partial tails and duplicate copies are in it, resets are honoured. Refused lookups stay out.
 
     Args:
         touches: The pool; with one replica for all lookups it is the curve of a shared cache.

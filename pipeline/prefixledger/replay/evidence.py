@@ -128,7 +128,7 @@ def collect_evidence(
     """Write down the evidence of every full block with a known key, hits included.
 
     Blocks ``[0, hit)`` are hits, ``[hit, cap)`` missed, and the recomputed last block of a prompt that ends with a block
-    is a segment of its own. Distances count the vLLM rule, one request at a time (kernels.md §3): exact for every
+    is a segment of its own. Distances count the vLLM rule, one request at a time: exact for every
     capacity that admits all prompts; duplicate copies, partial tails and the TTL's effect on copies are in them.
 
     Args:

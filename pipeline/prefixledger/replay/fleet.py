@@ -130,7 +130,7 @@ def logged_fleet(
     """Build the fleet that the log shows.
 
     A replica is live from its first to its last logged request plus the grace period, or to the end of the log
-    if it served in the last grace period (product.md §3).
+    if it served in the last grace period.
 
     Args:
         names: The replicas, in order.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from prefixledger.replay.plan import PoolPlan
 
 MS_PER_TOKEN = 0.05
-"""Time to the first token for each token that is not read, where nobody says: 1.5 s for 32,000 tokens (providers.md §7.13)."""
+"""Time to the first token for each token that is not read, where nobody says: 1.5 s for 32,000 tokens."""
 CURVE_POINTS = 24
 
 _RULE_OF = np.full(kernel.COLD + 1, -1, np.int8)

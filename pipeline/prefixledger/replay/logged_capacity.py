@@ -92,7 +92,7 @@ def _told(
 
 
 def _sizes(told: Sequence[EngineFact], facts: Sequence[EngineFact], block_size: int) -> Iterator[_Size]:
-    """Turn what was printed into usable blocks; vLLM keeps one block for itself (facts/engines.md, part 1.6)."""
+    """Turn what was printed into usable blocks; vLLM keeps one block for itself."""
     for fact in told:
         said = fact.said
         own = said.get("block_size") or _engine_block(fact, facts) or block_size

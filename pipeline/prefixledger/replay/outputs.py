@@ -39,7 +39,7 @@ class KeyedOutput:
 
 
 def find_outputs(log: Log, mine: NDArray[np.int64], chains: Chains, block_size: int) -> KeyedOutput:
-    """Take the keys of output from the next turn that contains it; they are never guessed (replay.md §3).
+    """Take the keys of output from the next turn that contains it; they are never guessed.
 
     The next turn is the next prompt of the session that passes the last full block of this prompt, is at least as
     long as prompt and output together, and comes after its end. Without a session it is the next such prompt at all,

@@ -49,7 +49,7 @@ class Residence:
 
 
 def decide_residence(pool: Pool, lookups: Lookups, mine: NDArray[np.int64], block_size: int) -> Residence:
-    """Settle residence and output of one pool (replay.md §3).
+    """Settle residence and output of one pool.
 
     Args:
         pool: Its profile and what the scenario asks for.

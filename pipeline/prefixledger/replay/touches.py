@@ -127,7 +127,7 @@ class Touches:
 def vllm_cap_blocks(
     prompt_tokens: NDArray[np.int64], keyed_blocks: NDArray[np.int64], block_size: int
 ) -> NDArray[np.int64]:
-    """Return how many blocks of each prompt may hit: the last token is always computed (replay.md §1)."""
+    """Return how many blocks of each prompt may hit: the last token is always computed."""
     cap: NDArray[np.int64] = np.minimum(np.maximum(prompt_tokens - 1, 0) // block_size, keyed_blocks)
     return cap
 

@@ -16,7 +16,7 @@ HOUR_US = 3_600_000_000
 SHORTEST_GAP_US = 15 * 60_000_000
 GAP_MEDIANS = 3
 LARGEST_SHARE = 5
-"""A warm-up takes at most one fifth of the log (product.md §3: 20 %)."""
+"""A warm-up takes at most one fifth of the log."""
 ALWAYS = np.iinfo(np.int64).min
 """Start of a coverage that no gap precedes."""
 

@@ -91,7 +91,7 @@ def _curves(
 
 
 def _multiplier(card: RateCard | None, ttl_us: int, hit: int, full: int, prompt: int) -> float | None:
-    """Return (uncached + r x read + w x written) / prompt: missed full blocks are written (product.md, section 8)."""
+    """Return (uncached + r x read + w x written) / prompt: missed full blocks are written."""
     if card is None or not prompt:
         return None
     written = max(0, full - hit)

@@ -1,4 +1,4 @@
-"""The JSON twin: the same report for machines, with the keys of product.md, section 9."""
+"""The JSON twin: the same report for machines, with published keys (see reports/schema)."""
 
 from __future__ import annotations
 

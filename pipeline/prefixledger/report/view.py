@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 NO_TIME = Timeline(3600, ())
 NO_PREFIXES = Prefixes(())
 OBSERVED_HEADLINE_SHARE = 0.95
-"""Share of prompt tokens with usage from which the observed rate is the headline (product.md, section 4)."""
+"""Share of prompt tokens with usage from which the observed rate is the headline."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ def _of(provider: str, model: str, at: str = "2026-11-29") -> dict[str, object]:
     ],
 )
 def test_siblings_have_minimums_of_their_own(provider: str, model: str, tokens: int) -> None:
-    """The minimum is that of the model and the platform (providers.md §1.2, §3)."""
+    """The minimum is that of the model and the platform."""
     assert _of(provider, model)["minimum_tokens"] == tokens
 
 

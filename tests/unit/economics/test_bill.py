@@ -45,7 +45,7 @@ def test_a_long_ttl_makes_writes_dearer() -> None:
 
 
 def test_a_cache_that_is_written_and_hardly_read_costs_more_than_none() -> None:
-    """Savings are net of the premium of writes: 1,000 read and 20,000 written tokens cost more, not less (case N9)."""
+    """Savings are net of the premium of writes: 1,000 read and 20,000 written tokens cost more, not less."""
     result = bill(BilledTokens(read=1_000, missed={"cold": MissedTokens(written=20_000)}), CARD)
     assert result.uncached_input - result.input == 1_000 * Decimal("2.7") - 20_000 * Decimal("0.75") < 0
     assert result.multiplier is not None

@@ -61,7 +61,7 @@ def test_storage_has_a_rent() -> None:
     ],
 )
 def test_break_evens_of_claude(model: str, short: str, long: str) -> None:
-    """Break-even hit rates follow from w and r of the model (providers.md §7.2)."""
+    """Break-even hit rates follow from w and r of the model."""
     even = api.rates(model, at="2026-11-29").tiers[0].break_even_hit_rate
     assert [f"{even[ttl]:.4f}" for ttl in ("5m", "1h")] == [short, long]
 

@@ -44,7 +44,7 @@ def test_lmcache_one_odd_unit_is_a_fault(tmp_path: Path) -> None:
 
 
 def test_lmcache_bad_rows(tmp_path: Path) -> None:
-    """Hostile rows are rejected, a prompt that was not logged is skipped, a line separator splits nothing (case O9)."""
+    """Hostile rows are rejected, a prompt that was not logged is skipped, a line separator splits nothing."""
     bad = [_agent(1.0, timestamp="x"), _agent(1.7e9, 5), _agent(1.7e9, None), _agent(float(10**30))]
     rows = [_agent(1_760_995_776.5, "user: a\u2028b\u2029c\u0085d"), *bad, _agent(1_760_995_777.5, "")]
     result = ingest(
@@ -110,7 +110,7 @@ def _says(
 
 
 def test_lines_of_one_answer_are_one_request(tmp_path: Path) -> None:
-    """The last and largest counts stand (case O1: 7, 7, 210), the start is the question's time, once (case O3)."""
+    """The last and largest counts stand (7, 7, 210), the start is the question's time, once."""
     rows = [
         {"type": "summary", "summary": "x", "leafUuid": "l"},
         _asks("u1", 1),
@@ -162,7 +162,7 @@ def test_synthetic_answers_are_no_calls(tmp_path: Path) -> None:
 
 
 def test_a_forked_session_counts_once(tmp_path: Path) -> None:
-    """A child file repeats its parent's lines and adds three of its own (case O5); the order of the files is free."""
+    """A child file repeats its parent's lines and adds three of its own; the order of the files is free."""
     parent = [_asks("u0", 0)]
     for number in range(1, 25):
         parent += [
@@ -280,7 +280,7 @@ def test_codex_counts_are_calls_once(tmp_path: Path) -> None:
 
 
 def test_codex_copies_in_a_forked_rollout_count_once(tmp_path: Path) -> None:
-    """The copies have other times and stand in another session; ids of calls and sealed reasoning stay (case O5)."""
+    """The copies have other times and stand in another session; ids of calls and sealed reasoning stay."""
     fork = _event(
         30, "session_meta", id="s2", forked_from_id="s1", cli_version="0.98.0", model_provider="openai"
     )

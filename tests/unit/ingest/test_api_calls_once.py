@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def test_a_response_logged_again_counts_once_and_fullest(tmp_path: Path) -> None:
-    """Lines of one id: the one with the most output counts, whatever its place; equal ones are no sum (cases O1, O3)."""
+    """Lines of one id: the one with the most output counts, whatever its place; equal ones are no sum."""
     rows = [{"ts": NOON + n, "request": REQUEST, "response": answer(usage={**USAGE, "completion_tokens": out, "total_tokens": 40 + out})}
             for n, out in enumerate((7, 210, 7))]  # fmt: skip
     result = read(tmp_path, rows)
@@ -104,7 +104,7 @@ def test_calls_that_ask_no_cache_are_skipped_with_a_reason(tmp_path: Path) -> No
 
 
 def test_one_bad_record_is_kept_aside_with_its_reason(tmp_path: Path) -> None:
-    """Nothing vanishes: a record of 3 MB is read, one that is no call is in the rejects without its text (cases O11, O13)."""
+    """Nothing vanishes: a record of 3 MB is read, one that is no call is in the rejects without its text."""
     long = {**REQUEST, "messages": [{"role": "user", "content": "x" * 3_000_000}]}
     rows = [{"ts": NOON, "request": long, "response": answer()}, {"secret text": "of somebody"}, b"{broken"]
     result = read(tmp_path, rows)

@@ -77,7 +77,7 @@ def test_other_json_is_not_taken_for_calls(tmp_path: Path) -> None:
 
 
 def test_counts_of_a_stream_are_cumulative(tmp_path: Path) -> None:
-    """Start and delta carry the same totals: the last counts, none is added (case N5)."""
+    """Start and delta carry the same totals: the last counts, none is added."""
     row = {"ts": NOON, "request": {"model": "claude", "messages": [{"role": "user", "content": "Hi"}]}}
     answers = [
         sse(anthropic_events()),
@@ -158,7 +158,7 @@ def test_single_events_are_no_calls_until_they_carry_usage(tmp_path: Path) -> No
 @settings(max_examples=60, deadline=None)
 @given(st.text(alphabet=st.sampled_from('ab\u2028\u2029\u0085\n\r \\"é'), max_size=30))
 def test_only_line_feeds_end_an_event(text: str) -> None:
-    """Unicode line separators inside a text split no event (case O9)."""
+    """Unicode line separators inside a text split no event."""
     event = {"type": "content_block_delta", "delta": {"text": text}}
     assert list(sse_events(f"event: x\ndata: {json.dumps(event, ensure_ascii=False)}\n\n")) == [event]
 

@@ -133,7 +133,7 @@ def test_answers_that_continue_each_other_are_a_session(tmp_path: Path) -> None:
 
 
 def test_line_separators_of_unicode_split_no_record(tmp_path: Path) -> None:
-    """Only a line feed ends a line, in an array or pretty-printed as well (case O9)."""
+    """Only a line feed ends a line, in an array or pretty-printed as well."""
     odd = {**REQUEST, "messages": [{"role": "user", "content": "a\u2028b\u2029c\x85d\x0be"}]}
     rows = [{"ts": NOON + n, "request": odd, "response": answer(n)} for n in range(3)]
     texts = [json.dumps(row, ensure_ascii=False) for row in rows]

@@ -30,7 +30,7 @@ def _prompts(result: Result) -> list[int]:
 
 
 def test_more_cached_than_prompt_is_quarantined_with_its_pattern(tmp_path: Path) -> None:
-    """An engine whose two nodes both count shows twice the whole blocks: no convention, but a fault (cases K7)."""
+    """An engine whose two nodes both count shows twice the whole blocks: no convention, but a fault."""
     good = [{"model": "m", "usage": _chat(200, 128, total_tokens=205)} for _ in range(5)]
     bad = [
         {"model": "m", "usage": _chat(90, 128, total_tokens=95)},
@@ -48,7 +48,7 @@ def test_more_cached_than_prompt_is_quarantined_with_its_pattern(tmp_path: Path)
 
 
 def test_the_convention_is_decided_for_each_model_from_its_rows(tmp_path: Path) -> None:
-    """A wrapper that leaves cached tokens out is found out, another model in the same file is not touched (case N13)."""
+    """A wrapper that leaves cached tokens out is found out, another model in the same file is not touched."""
     claude = [{"model": "claude", "usage": _chat(50 + n, 5_383 + n)} for n in range(6)]
     unclear = [{"model": "claude", "usage": _chat(900, 300)}]
     gpt = [{"model": "gpt", "usage": _chat(2_000, 1_920)} for _ in range(3)]
@@ -67,7 +67,7 @@ def test_the_convention_is_decided_for_each_model_from_its_rows(tmp_path: Path) 
 
 
 def test_a_total_tells_what_it_was_made_of(tmp_path: Path) -> None:
-    """Cached tokens that are in the input are not added again (case N1), those that are not, are (case N3)."""
+    """Cached tokens that are in the input are not added again, those that are not, are."""
     inside = {"input": 12_000, "input_cached_tokens": 11_500, "output": 8, "total": 12_008}
     outside = {"input_tokens": 10, "cache_read_input_tokens": 5_000, "output_tokens": 4}
     row, other = Row(0, None), Row(0, None)
@@ -122,7 +122,7 @@ def test_a_few_faulty_rows_do_not_turn_a_convention_over(tmp_path: Path) -> None
 
 
 def test_prompts_that_shrink_are_a_hint(tmp_path: Path) -> None:
-    """Where nothing is said of cached tokens and the next turn has a tenth of the prompt, the account says so (case N13)."""
+    """Where nothing is said of cached tokens and the next turn has a tenth of the prompt, the account says so."""
     turns = [
         {"model": "m", "session_id": "s", "usage": {"input_tokens": n, "output_tokens": 4}}
         for n in (9_000, 200)

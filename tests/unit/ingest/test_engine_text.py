@@ -288,7 +288,7 @@ def test_sglang_text_takes_what_times_there_are(tmp_path: Path) -> None:
 
 
 def test_sglang_text_hostile_lines(tmp_path: Path) -> None:
-    """More cached than there is (case K7), a shortened list, meta without an end, no id, ids that are none."""
+    """More cached than there is, a shortened list, meta without an end, no id, ids that are none."""
     lines = [
         AT.format(0) + _finish("a", str(list(range(87))), {"prompt_tokens": 87, "cached_tokens": 128}),
         AT.format(1) + _finish("b", f"{list(range(1024))} ... {list(range(1024))}", {"prompt_tokens": 5_000}),
@@ -309,7 +309,7 @@ def test_sglang_text_hostile_lines(tmp_path: Path) -> None:
 
 
 def test_sglang_exporter(tmp_path: Path) -> None:
-    """Parameters inside, unix times, three states of cached tokens, impossible rows (case K7), health checks."""
+    """Parameters inside, unix times, three states of cached tokens, impossible rows, health checks."""
 
     def line(rid: str, ids: Any = IDS, **meta: Any) -> dict[str, Any]:
         sent = json.dumps({"rid": rid, "input_ids": ids, "lora_path": "sql"})

@@ -66,7 +66,7 @@ def test_litellm_row(tmp_path: Path) -> None:
 
 
 def test_litellm_anthropic_parts_are_not_added_again(tmp_path: Path) -> None:
-    """Its prompt count has the cached parts in it: 10 + 5,000 stay 5,010 (case N3)."""
+    """Its prompt count has the cached parts in it: 10 + 5,000 stay 5,010."""
     usage = {"prompt_tokens": 5_010, "completion_tokens": 4, "total_tokens": 5_014, "cache_read_input_tokens": 5_000,
              "cache_creation_input_tokens": 0}  # fmt: skip
     (row,) = _one(tmp_path, [_call(usage=usage)]).requests

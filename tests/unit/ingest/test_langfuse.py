@@ -87,8 +87,8 @@ def test_langfuse_leaves_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("usage", "prompt", "cached"),
     [
-        ({"input": 12_000, "input_cached_tokens": 11_500, "output": 5, "total": 12_005}, 12_000, 11_500),  # case N1
-        ({"input": 200, "cache_read_input_tokens": 9_000, "output": 5}, 9_200, 9_000),  # case N13
+        ({"input": 12_000, "input_cached_tokens": 11_500, "output": 5, "total": 12_005}, 12_000, 11_500),
+        ({"input": 200, "cache_read_input_tokens": 9_000, "output": 5}, 9_200, 9_000),
         ({"input": 500, "cache_read_input_tokens": 400, "output": 5, "total": 905}, 900, 400),
         ({"prompt_tokens": 17_903, "completion_tokens": 4, "total_tokens": 17_907,
           "prompt_tokens_details": {"cached_tokens": 17_817}}, 17_903, 17_817),

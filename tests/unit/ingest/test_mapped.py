@@ -256,7 +256,7 @@ def test_values_that_cannot_be_are_rejects(tmp_path: Path, change: dict[str, Any
 
 
 def test_two_clocks_in_one_file_are_an_error(tmp_path: Path) -> None:
-    """A column that counts from the start beside one of unix microseconds: every row is refused by name (case L13)."""
+    """A column that counts from the start beside one of unix microseconds: every row is refused by name."""
     columns = 'prompt_tokens = "n"\nstarted_at = { from = "arrival", unit = "us" }\nadmitted_at = { from = "send", unit = "us" }\n'
     rows = [{"n": 9, "arrival": 55_000 + at, "send": 1_788_000_000_000_000 + at} for at in range(4)]
     result = _jsonl(tmp_path, rows, columns)

@@ -25,7 +25,7 @@ def _us(*seconds: float) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 
 def test_ten_lines_two_swapped_and_one_far_away() -> None:
-    """Case O19: one of two swapped lines and the one that lies two hours off are out of order, as many as must move."""
+    """One of two swapped lines and the one that lies two hours off are out of order, as many as must move."""
     found = disorder(_us(0, 10, 13, 10.5, 20, 7_230, 30, 40, 50, 60))
     assert (found.records, found.moved, found.farthest_us) == (10, 2, 7_200 * SECOND_US)
     assert order_note(_us(0, 10, 13, 10.5, 20, 7_230, 30, 40, 50, 60), None) == (

@@ -73,7 +73,7 @@ def test_a_span_becomes_a_row(tmp_path: Path) -> None:
 
 
 def test_absent_null_and_zero_stay_three_things(tmp_path: Path) -> None:
-    """A count that is not there is no count of zero (case N11)."""
+    """A count that is not there is no count of zero."""
     name = "gen_ai__usage__cache_read__input_tokens"
     with_null = _chat("b")
     with_null["attributes"].append({"key": name.replace("__", "."), "value": None})
@@ -100,7 +100,7 @@ def test_a_step_without_counts_does_not_replace_its_call(tmp_path: Path) -> None
 
 
 def test_two_integrations_tell_of_one_call(tmp_path: Path) -> None:
-    """Same model and counts, 50 ms apart at most, from another instrumentation: a duplicate (case O17)."""
+    """Same model and counts, 50 ms apart at most, from another instrumentation: a duplicate."""
     late, later = START + 50_000_000, START + 50_001_000
     rows = [
         _otlp(_chat("a"), scope="sdk"),

@@ -117,11 +117,11 @@ def _prompts(result: Result) -> list[int]:
     return [row["prompt_tokens"] for row in result.requests]
 
 
-# Cases N11: absent, null and zero
+# Absent, null and zero
 
 
 def test_absent_null_and_zero_stay_three_things(tmp_path: Path) -> None:
-    """A field that is not there, one that is null, one inside an object that is null, and 0 (cases N11)."""
+    """A field that is not there, one that is null, one inside an object that is null, and 0."""
     usages = [
         _chat(10),
         _chat(10, **{DETAILS: {"cached_tokens": None}}),
@@ -160,7 +160,7 @@ IMPOSSIBLE = [
 def test_an_impossible_row_is_rejected_with_the_rule_it_breaks(
     tmp_path: Path, usage: dict[str, Any], rule: str
 ) -> None:
-    """The rest of the log is read; the reason names the fields or the sum (cases O11, O13)."""
+    """The rest of the log is read; the reason names the fields or the sum."""
     result = _read(tmp_path, [{"model": "m", "usage": _chat(50, 16)}, {"model": "m", "usage": usage}])
     assert _prompts(result) == [50]
     assert rule in result.rejects[0]["reason"]
@@ -177,7 +177,7 @@ def test_the_pattern_is_twice_a_prefix_of_whole_blocks(prompt: int, read: int, b
 
 
 def test_engine_logs_show_the_same_pattern(tmp_path: Path) -> None:
-    """Where the format itself says that cached tokens are part of the prompt, no other row is asked (cases K7)."""
+    """Where the format itself says that cached tokens are part of the prompt, no other row is asked."""
     request = {
         "request_id": "r",
         "request_received_ms": 1_795_953_600_000,
@@ -204,11 +204,11 @@ def test_read_and_written_together_fit_the_prompt(tmp_path: Path) -> None:
     ]
 
 
-# Cases N7: written tokens by TTL
+# Written tokens by TTL
 
 
 def test_written_tokens_keep_their_ttl(tmp_path: Path) -> None:
-    """One-hour writes are no five-minute writes; a bare total is, unless every mark of the prompt asks for an hour (case N7)."""
+    """One-hour writes are no five-minute writes; a bare total is, unless every mark of the prompt asks for an hour."""
     hour = {"cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 100_000}}
     base = {
         "input_tokens": 5,

@@ -1,4 +1,4 @@
-"""vLLM's block keys: golden vectors computed with vLLM 0.33 itself (facts/engines.md, part 1.2)."""
+"""vLLM's block keys: golden vectors computed with vLLM 0.33 itself."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def twin_segments(case, order):
 
 
 def missed_by_cause(found, log, ttl):
-    """Apply the rules of product.md §4 to the facts; return the missed blocks of each lookup by cause."""
+    """Apply the four rules of causes to the facts; return the missed blocks of each lookup by cause."""
     missed = {cause: np.zeros(len(log), np.int64) for cause in CAUSES}
     for k in range(len(found)):
         i = found.lookup[k]

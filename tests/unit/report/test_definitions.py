@@ -7,7 +7,7 @@ from prefixledger.report.definitions import definitions
 
 
 def test_every_figure_says_its_weight_its_window_and_its_blocks() -> None:
-    """A rate without them is misread: "only 21 %" was token-weighted, whole blocks, and of the last requests (case K9)."""
+    """A rate without them is misread: "only 21 %" was token-weighted, whole blocks, and of the last requests."""
     found = {one.anchor: one for one in definitions(report_data.week())}
     assert {"token-hit-rate", "request-hit-rate", "ideal-hit-rate"} <= set(found)
     for one in found.values():

@@ -101,7 +101,7 @@ def test_moments_are_in_the_zone_of_the_report() -> None:
 
 
 def test_an_evening_belongs_to_the_day_of_the_zone() -> None:
-    """21:30 in Los Angeles is no moment of the next day, in winter time or in summer time (case O15)."""
+    """21:30 in Los Angeles is no moment of the next day, in winter time or in summer time."""
 
     def _us(month: int, day: int, hour: int) -> int:
         return int(dt.datetime(2026, month, day, hour, 30, tzinfo=dt.UTC).timestamp()) * 1_000_000

@@ -34,7 +34,7 @@ def test_twin_follows_its_schema(make: object) -> None:
 
 
 def test_twin_has_every_promised_key() -> None:
-    """The keys of product.md, section 9."""
+    """The keys that other programs rely on."""
     value = twin(report_data.week())
     promised = {
         "": "schema_version inputs window scenarios totals misses observed cost prefixes replicas curves ladder routing events findings recommendations",

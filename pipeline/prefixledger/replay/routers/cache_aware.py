@@ -20,7 +20,7 @@ PAGE_TOKENS = 16
 
 
 class CacheAwareRouter:
-    """The token path of the gateway (facts/engines.md §4a), in full blocks of the log.
+    """The token path of SGLang's gateway (`policies/cache_aware.rs`), in full blocks of the log.
 
     The load overrides affinity if ``max - min > balance_abs_threshold`` and ``max > balance_rel_threshold * min``. Else
     the latest sender of the deepest block that anybody was sent wins, if more than ``cache_threshold`` of the prompt

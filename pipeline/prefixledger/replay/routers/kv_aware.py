@@ -24,7 +24,7 @@ _WORDS = float(1 << 64)
 
 
 class KvAwareRouter:
-    """The cost function of facts/engines.md §4b, per replica and in blocks; the lowest wins, ties are drawn.
+    """The cost function of Dynamo's KV router (`lib/kv-router`, selector), per replica and in blocks; the lowest wins, ties are drawn.
 
     ``prefill_load_scale * max(0, raw_prefill - credit) + decode + decode_active_request_weight * active_requests``, where
     ``raw_prefill`` = (tokens of prefills under way there + prompt tokens) / block size, ``credit`` = overlap_score_credit *

@@ -22,7 +22,7 @@ LONG_MATCH_TOKENS = 8192
 
 
 class LlmDPrefixRouter:
-    """The default profile of facts/engines.md §4c.
+    """The default profile of the llm-d endpoint picker: prefix 3, queue 2, cache use 2.
 
     Prefix score: ``(1 - w) * matched / total + w * min(1, matched tokens / 8192)²`` over hashed blocks of at least 64
     tokens, the partial last one counted in the total; it can only match a prompt that is equal to its end, which keys of

@@ -36,7 +36,7 @@ _ODD, _PRIME = 0x9E3779B97F4A7C15, 65_521
 
 
 class ProductionStackPrefixRouter:
-    """``prefixaware`` of facts/engines.md §4d: drawn among those who were sent the longest prefix, whatever their load.
+    """``prefixaware`` of vLLM's production-stack: drawn among those who were sent the longest prefix, whatever their load.
 
     The trie holds chunks of 128 characters, 32 tokens here, and forgets nothing. A match that is shorter than
     ``min_match_tokens`` goes to whoever got fewest requests lately.
@@ -79,7 +79,7 @@ class ProductionStackPrefixRouter:
 
 
 class AibrixPrefixRouter:
-    """``prefix-cache`` of facts/engines.md §4g.
+    """``prefix-cache`` of the AIBrix gateway.
 
     If loads differ by more than ``imbalance_requests``, only the least loaded are candidates. Of the candidates that were
     sent the first block, by per cent of the prompt downwards and then by load, the first that has at most mean +
@@ -148,7 +148,7 @@ class AibrixPrefixRouter:
 
 
 class RayPrefixRouter:
-    """``PrefixCacheAffinityRouter`` of facts/engines.md §4e.
+    """``PrefixCacheAffinityRouter`` of Ray Serve.
 
     Queues that differ by more than ``imbalanced_threshold``, or a prompt without a full block: the shorter queue of two
     that are drawn. A match below ``match_rate_threshold``: those with the smallest tree. Else those who own the deepest
