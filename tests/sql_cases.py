@@ -85,7 +85,7 @@ class Case:
     """One input and what comes of it."""
 
     title: str
-    parameters: dict[str, int] = field(default_factory=dict)
+    parameters: dict[str, int | str] = field(default_factory=dict)
     inputs: dict[str, pa.Table] = field(default_factory=dict)
     expected: list[dict[str, Any]] = field(default_factory=list)
 
@@ -128,7 +128,8 @@ def columns_of(table: str, reader: str = "") -> tuple[str, ...]:
     if table in _MADE_IN_PYTHON:
         return _MADE_IN_PYTHON[table]
     if table == "requests":
-        return (*inputs._COLUMNS, "request_row", "pool", "replica_name")
+        session = ("session_id",) if reader >= "80" else ()
+        return (*inputs._COLUMNS, *session, "request_row", "pool", "replica_name")
     if contract := _contract(table, reader):
         return contract.names
     (step,) = (step for step in steps() if step.endswith(f"/{table}"))
@@ -153,7 +154,9 @@ def read_cases(step: str) -> list[Case]:
         sections: dict[str, list[list[str]]] = {}
         for line in filter(str.strip, lines):
             if line.startswith("$ "):
-                case.parameters = {n: int(v) for n, v in (pair.split("=") for pair in line[2:].split())}
+                case.parameters = {
+                    n: _parameter(v) for n, v in (pair.split("=") for pair in line[2:].split())
+                }
             elif line.startswith("["):
                 rows = sections.setdefault(line.strip("[]"), [])
             else:
@@ -215,6 +218,10 @@ def _type(reader: str, table: str, column: str) -> pa.DataType:
         if column.endswith(end):
             return kind
     return _known().get(column, pa.int64())
+
+
+def _parameter(text: str) -> int | str:
+    return int(text) if re.fullmatch(r"-?\d+", text) else text
 
 
 def _value(kind: pa.DataType, cell: str) -> Any:

@@ -8,21 +8,23 @@ from typing import TYPE_CHECKING
 
 from prefixledger.errors import UsageError
 from prefixledger.progress import SILENT
-from prefixledger.reference import formats, print_scenario, rates
+from prefixledger.reference import explain, formats, print_scenario, query, rates
+from prefixledger.whatif import whatif
+from prefixledger.workspace import DEFAULT_WORKSPACE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from prefixledger.attribute.query import QueryResult
     from prefixledger.config.scenario import Scenario
     from prefixledger.export import ExportSummary
     from prefixledger.ingest import IngestSummary
     from prefixledger.outcomes import ReplayResult, ReportResult
     from prefixledger.progress import Progress
 
-__all__ = ["demo", "export", "formats", "ingest", "print_scenario", "query", "rates", "replay", "report"]
+__all__ = [
+    "demo", "explain", "export", "formats", "ingest", "print_scenario", "query", "rates", "replay", "report", "whatif",
+]  # fmt: skip
 
-DEFAULT_WORKSPACE = ".prefixledger"
 DEFAULT_OUTPUT = "prefixledger.html"
 
 
@@ -316,22 +318,6 @@ def demo(
             [story], output=output, workspace=workspace, map=columns, scenario=[fleet],
             jobs=jobs, force=force, progress=progress,
         )  # fmt: skip
-
-
-def query(sql: str, *, workspace: str | Path = DEFAULT_WORKSPACE) -> QueryResult:
-    """Run one SQL statement on a workspace; it can read nothing else and write nothing.
-
-    Args:
-        sql: One SELECT, DESCRIBE, SHOW, SUMMARIZE, PIVOT or EXPLAIN, in DuckDB's dialect.
-        workspace: Folder of the stages' files.
-
-    Raises:
-        UsageError: There is no workspace, the statement is wrong, or it would change something.
-    """
-    from prefixledger.attribute.query import run_query
-    from prefixledger.workspace import Workspace
-
-    return run_query(Workspace(Path(workspace)), sql)
 
 
 def export(

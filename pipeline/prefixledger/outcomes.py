@@ -11,10 +11,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prefixledger.attribute import Comparison, CounterComparison
+    from prefixledger.attribute.cell import Cell
     from prefixledger.ingest import IngestSummary
     from prefixledger.replay import ReplaySummary
 
-R = TypeVar("R", "IngestSummary", "ReplayResult", "ReportResult")
+R = TypeVar("R", "IngestSummary", "ReplayResult", "ReportResult", "WhatIfResult")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,23 @@ class ReportResult:
         return self.lines[-1]
 
 
+@dataclass(frozen=True, slots=True)
+class WhatIfResult:
+    """What the verb ``whatif`` did.
+
+    Attributes:
+        workspace: Where the requests are; no replay is kept.
+        ingest: The account of the sources; None where a workspace was given.
+        cells: The baseline, and then every combination.
+        notes: What the reader must know of the baseline.
+    """
+
+    workspace: Path
+    ingest: IngestSummary | None
+    cells: tuple[Cell, ...]
+    notes: tuple[str, ...] = ()
+
+
 class PartialInputError(InputError):
     """Everything was done, but more records were rejected than allowed.
 
@@ -71,7 +89,9 @@ class PartialInputError(InputError):
         result: What the verb would have returned.
     """
 
-    def __init__(self, cause: InputError, result: IngestSummary | ReplayResult | ReportResult) -> None:
+    def __init__(
+        self, cause: InputError, result: IngestSummary | ReplayResult | ReportResult | WhatIfResult
+    ) -> None:
         super().__init__(cause.message, place=cause.place, hint=cause.hint)
         self.result = result
 

@@ -1,13 +1,17 @@
-"""The verbs that look something up and need no workspace."""
+"""The verbs that look something up and write nothing."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from prefixledger.workspace import DEFAULT_WORKSPACE, Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
+    from prefixledger.attribute.explained import Explanation
+    from prefixledger.attribute.query import QueryResult
     from prefixledger.config.scenario import Scenario
     from prefixledger.economics.rate_sheet import RateSheet
     from prefixledger.ingest.howto import HowTo
@@ -53,3 +57,44 @@ def print_scenario(
     from prefixledger.config.scenario import dump
 
     return "\n".join(dump(one) for one in stages.ask(scenario, (), replica_grace).scenarios)
+
+
+def query(sql: str, *, workspace: str | Path = DEFAULT_WORKSPACE) -> QueryResult:
+    """Run one SQL statement on a workspace; it can read nothing else and write nothing.
+
+    Args:
+        sql: One SELECT, DESCRIBE, SHOW, SUMMARIZE, PIVOT or EXPLAIN, in DuckDB's dialect.
+        workspace: Folder of the stages' files.
+
+    Raises:
+        UsageError: There is no workspace, the statement is wrong, or it would change something.
+    """
+    from prefixledger.attribute.query import run_query
+
+    return run_query(Workspace(Path(workspace)), sql)
+
+
+def explain(
+    request_id: str,
+    *,
+    workspace: str | Path = DEFAULT_WORKSPACE,
+    scenario: str | None = None,
+    show_ids: bool = False,
+) -> Explanation:
+    """Tell the life of one request: where it went, what of its prompt was a hit, and why the rest was not.
+
+    Args:
+        request_id: Id as logged, its beginning or short form, or ``source_file:source_line``.
+        workspace: Folder of the stages' files; it holds a replay.
+        scenario: Name of the replay; None is the one that was asked for last.
+        show_ids: Tell request and session ids whole.
+
+    Returns:
+        The request, its segments in order and the evidence for each.
+
+    Raises:
+        UsageError: There is no such replay, it is older than what was ingested, or the id names no request or several.
+    """
+    from prefixledger.attribute import explain as explained
+
+    return explained.explain(Workspace(Path(workspace)), request_id, scenario=scenario, show_ids=show_ids)

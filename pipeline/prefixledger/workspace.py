@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+DEFAULT_WORKSPACE = ".prefixledger"
+"""Where the stages keep their files unless told otherwise."""
+
+
 @dataclass(frozen=True, slots=True)
 class Workspace:
     """A folder with the results of all stages.

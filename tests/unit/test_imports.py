@@ -41,6 +41,7 @@ LAYERS = (
     {"outcomes"},
     {"stages"},
     {"reference"},
+    {"whatif"},
     {"api"},
     {"cli"},
     {"__main__"},

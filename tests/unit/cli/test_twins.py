@@ -32,9 +32,12 @@ def test_options_and_parameters_are_the_same(verb: str) -> None:
     options = {p.name for p in _command(verb).params if p.expose_value}
     hidden = ONLY_HOW_IT_IS_SHOWN | (SHOWN_BY_QUERY if verb == "query" else set())
     assert set(parameters) == options - hidden
-    given = {"query": ["SELECT 1"], "rates": ["claude-opus-5-5"], "export": ["-o", "trace.jsonl"]}.get(
-        verb, []
-    )
+    given = {
+        "query": ["SELECT 1"],
+        "explain": ["q1"],
+        "rates": ["claude-opus-5-5"],
+        "export": ["-o", "trace.jsonl"],
+    }.get(verb, [])
     values = _command(verb).make_context(verb, given).params
     for name, parameter in parameters.items():
         if parameter.default is not inspect.Parameter.empty:

@@ -1,0 +1,143 @@
+"""Finds one request by its id and tells its life in one replay, through the statements of ``sql/80_explain``."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from prefixledger.attribute.explained import Explanation, Limits, moment, segment, told
+from prefixledger.attribute.inputs import read_scenario
+from prefixledger.attribute.session import Session
+from prefixledger.errors import UsageError
+from prefixledger.ids import short_id
+from prefixledger.index.load import load
+from prefixledger.replay.fingerprint import fingerprint
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from prefixledger.config.scenario import Scenario
+    from prefixledger.workspace import Workspace
+
+STEPS = ("80_explain/candidates", "80_explain/near", "80_explain/life", "80_explain/spans")
+_FIND, _NEAR, *_TELL = STEPS
+
+_COLUMNS = (
+    "request_id", "started_at", "model", "release", "tenant", "session_id", "block_size", "prompt_tokens", "status",
+    "source_file", "source_line",
+)  # fmt: skip
+_SHORT_MARKS = "….*"
+_MOST_CANDIDATES = 10
+_MOST_NEAR = 5
+
+
+def explain(
+    workspace: Workspace, request_id: str, *, scenario: str | None = None, show_ids: bool = False
+) -> Explanation:
+    """Tell the life of one request.
+
+    Args:
+        workspace: Holds at least one replay.
+        request_id: Id as logged, its beginning or short form, or ``source_file:source_line``.
+        scenario: Name of the replay; None is the one that was asked for last.
+        show_ids: Whether ids are told whole.
+
+    Raises:
+        UsageError: There is no such replay, it is older than what was ingested, or the id names no request or several.
+    """
+    name = _choose(workspace, scenario)
+    folder = workspace.replay(name)
+    requests = load(workspace, columns=list(_COLUMNS), keys=False).requests
+    requests = requests.append_column("request_row", pa.array(range(len(requests)), pa.int64()))
+    with Session() as session:
+        session.bind({"requests": requests})
+        row = _find(session, request_id, show_ids=show_ids)
+        mine = [("request_row", "=", row)]
+        session.bind(
+            {
+                "lookups": pq.read_table(folder / "lookups.parquet", filters=mine),
+                "segments": pq.read_table(folder / "segments.parquet", filters=mine),
+                "events": pq.read_table(folder / "events.parquet"),
+            }
+        )
+        session.run(_TELL, {"row": row})
+        (life,) = session.table("life").to_pylist()
+        spans = session.table("spans").to_pylist()
+    limits = _limits(read_scenario(folder), life)
+    return told(
+        name, life, tuple(segment(each, limits, show_ids=show_ids) for each in spans), show_ids=show_ids
+    )
+
+
+def _choose(workspace: Workspace, asked: str | None) -> str:
+    """Return the name of a replay that was made from what the workspace holds now."""
+    if not workspace.manifest.is_file():
+        raise UsageError(
+            f"{workspace.root} is not a workspace",
+            hint="make one: prefixledger replay SOURCE --workspace DIR",
+        )
+    # The books are written whenever a replay is asked for, also where it is used again.
+    books = [
+        (path.stat().st_mtime_ns, path.parent.name) for path in workspace.replay("").glob("*/lookups.parquet")
+    ]
+    names = [name for _, name in sorted(books)]
+    if not names:
+        raise UsageError(f"there is no replay in {workspace.root}", hint="run prefixledger replay first")
+    if asked is not None and asked not in names:
+        known = ", ".join(sorted(names))
+        raise UsageError(f"there is no replay {asked!r} in {workspace.root}", hint=f"replays: {known}")
+    name = asked or names[-1]
+    kept = json.loads((workspace.replay(name) / "fingerprint.json").read_text(encoding="utf-8"))
+    if kept["made_from"]["workspace"] != fingerprint(workspace, "")["workspace"]:
+        raise UsageError(
+            f"the replay {name!r} was made from other requests than {workspace.root} holds now",
+            hint="run prefixledger replay again",
+        )
+    return name
+
+
+def _find(session: Session, asked: str, *, show_ids: bool) -> int:
+    """Return the row of the one request that an id means."""
+    stem = asked.rstrip(_SHORT_MARKS)
+    if not stem:
+        raise UsageError("REQUEST_ID is empty", hint="give an id, its beginning, or FILE:LINE")
+    session.run([_FIND], {"asked": asked, "stem": stem})
+    found = session.table("candidates").to_pylist()
+    if len(found) == 1:
+        return int(found[0]["request_row"])
+    if found:
+        raise UsageError(
+            f"{asked!r} names {len(found):,} requests: {_listed(found, show_ids=show_ids)}",
+            hint="give more of the id, or FILE:LINE as listed",
+        )
+    session.run([_NEAR], {"asked": stem, "most": _MOST_NEAR})
+    near = dict.fromkeys(
+        short_id(each["request_id"], show_ids=show_ids) for each in session.table("near").to_pylist()
+    )
+    hint = (
+        f"near: {', '.join(near)}"
+        if near
+        else "prefixledger query 'SELECT request_id FROM requests' lists them"
+    )
+    raise UsageError(f"there is no request {asked!r}", hint=hint)
+
+
+def _listed(found: Sequence[Mapping[str, Any]], *, show_ids: bool) -> str:
+    lines = [
+        f"\n  {short_id(each['request_id'], show_ids=show_ids)}  {moment(each['started_at'])}  "
+        f"{each['source_file']}:{each['source_line']}"
+        for each in found[:_MOST_CANDIDATES]
+    ]
+    more = len(found) - _MOST_CANDIDATES
+    return "".join([*lines, f"\n  and {more:,} more"] if more > 0 else lines)
+
+
+def _limits(scenario: Scenario, life: Mapping[str, Any]) -> Limits:
+    if life["pool"] is None or not life["block_size"]:
+        return Limits(None, None)
+    pool = scenario.pool[life["pool"]]
+    ttl_us = pool.cache.ttl_us
+    return Limits(None if ttl_us is None else ttl_us / 1e6, pool.capacity_blocks(life["block_size"]))

@@ -1,0 +1,102 @@
+"""Prints the cells of a grid: as a table, as CSV and as JSON."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from typing import TYPE_CHECKING
+
+from prefixledger.cli.console import data_console
+from prefixledger.cli.results import say_inputs
+from prefixledger.cli.show import plain, print_json, print_table
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+    from prefixledger.attribute.cell import Cell
+    from prefixledger.cli.console import Talk
+    from prefixledger.outcomes import WhatIfResult
+
+_WIDE = 120
+"""Columns of a terminal from which on the causes fit beside the rest."""
+
+_CAUSES = ("invalidated", "expired", "evicted", "misrouted", "cold")
+
+
+def say_cells(result: WhatIfResult, talk: Talk, *, form: str) -> None:
+    """Print one row per cell on stdout, and what the reader must know on stderr.
+
+    Args:
+        result: What the verb did.
+        talk: How much is said.
+        form: ``table``, ``csv`` or ``json``.
+    """
+    if result.ingest is not None:
+        say_inputs(result.ingest, talk)
+    for note in result.notes:
+        talk.say(f"baseline: {note}")
+    if form == "json":
+        print_json({"cells": result.cells})
+    elif form == "csv":
+        _write_csv(result.cells)
+    else:
+        _print_cells(result.cells, talk)
+
+
+def _print_cells(cells: tuple[Cell, ...], talk: Talk) -> None:
+    console = data_console()
+    # A setting that no cell changes says nothing.
+    axes = [name for name in cells[0].axes if len({cell.axes[name] for cell in cells}) > 1]
+    causes = _CAUSES if console.width >= _WIDE else ()
+    currencies = [cost["currency"] for cost in cells[0].costs]
+    if not causes:
+        talk.say("the causes of misses are left out of so narrow a table; --csv has them")
+    columns = ["", *axes, "hit rate", "points", *causes, *currencies, "imbalance"]
+    rows = [
+        [
+            "baseline" if number == 0 else str(number),
+            *("-" if cell.axes[name] is None else str(cell.axes[name]) for name in axes),
+            _share(cell.totals["token_hit_rate"]),
+            "-" if number == 0 or cell.totals["change_pp"] is None else f"{cell.totals['change_pp']:+.2f}",
+            *(_share_of(cell, cause) for cause in causes),
+            *(_money(cost["actual"]) for cost in cell.costs),
+            "-" if cell.totals["imbalance_prefill"] is None else f"{cell.totals['imbalance_prefill']:.2f}",
+        ]
+        for number, cell in enumerate(cells)
+    ]
+    print_table(console, columns, rows, right=range(1 + len(axes), len(columns)))
+    talk.say(
+        "hit rate and causes are shares of all prompt tokens, points are against the baseline, amounts are input and output "
+        "with the cache, imbalance is the prefill of the busiest replica over the mean"
+    )
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2%}"
+
+
+def _share_of(cell: Cell, cause: str) -> str:
+    prompt = cell.totals["prompt_tokens"]
+    return _share(cell.misses["by_cause"][cause] / prompt if prompt else None)
+
+
+def _money(amount: Decimal) -> str:
+    return f"{amount:,.0f}" if amount == int(amount) else f"{amount:,.2f}"
+
+
+def _write_csv(cells: tuple[Cell, ...]) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    first = cells[0]
+    writer.writerow(
+        [
+            "cell",
+            *first.axes,
+            *first.totals,
+            *(f"miss_{cause}_tokens" for cause in first.misses["by_cause"]),
+            *(f"{name}_{cost['currency']}" for cost in first.costs for name in ("uncached", "actual")),
+        ]
+    )
+    for number, cell in enumerate(cells):
+        money = [cost[name] for cost in cell.costs for name in ("uncached", "actual")]
+        row = [number, *cell.axes.values(), *cell.totals.values(), *cell.misses["by_cause"].values(), *money]
+        writer.writerow(["" if value is None else plain(value) for value in row])

@@ -1,0 +1,88 @@
+"""``prefixledger whatif``: the traffic under other capacities, lifetimes, routings and numbers of replicas."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from prefixledger.cli.bars import progress_of
+from prefixledger.cli.console import talk_of
+from prefixledger.cli.options import (
+    FILE,
+    force_option,
+    json_option,
+    log_options,
+    sources_argument,
+    talk_options,
+    workspace_option,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from prefixledger.outcomes import WhatIfResult
+
+
+@click.command()
+@sources_argument
+@workspace_option
+@click.option(
+    "--capacity",
+    metavar="A,B",
+    help='Capacities of one replica: 20000 (blocks), "1000000 tokens", unlimited.',
+)
+@click.option("--ttl", metavar="A,B", help="Lifetimes: 5m,1h,none.")
+@click.option("--routing", metavar="A,B", help="Routings: as-logged,prefix-hash,cache-aware …")
+@click.option(
+    "--replicas",
+    metavar="N,M",
+    help="Numbers of replicas, for routings that place requests themselves. [default: as many as before]",
+)
+@click.option(
+    "--scenario", type=FILE, metavar="FILE", help="The baseline. [default: vLLM, as logged, unlimited]"
+)
+@click.option(
+    "--events", type=FILE, multiple=True, metavar="FILE", help="Restarts, deploys … in TOML, CSV or JSONL."
+)
+@click.option(
+    "--replica-grace",
+    metavar="TIME",
+    help="How long a replica lives after its last logged request. [default: the scenario's, 10m]",
+)
+@click.option(
+    "--engine-log", type=FILE, multiple=True, metavar="FILE", help="Log or metrics of an engine; see replay."
+)
+@log_options
+@force_option
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, one row per cell.")
+@json_option
+@talk_options
+@click.pass_context
+def whatif(
+    ctx: click.Context, /, sources: tuple[Path, ...], as_json: bool, as_csv: bool, **options: Any
+) -> None:
+    """Replay logs, or a workspace, under every combination of some settings, beside the baseline.
+
+    Each cell has the numbers that replay gives for that scenario; no replay is kept. A provider's cache has no capacity
+    or replicas to choose: there only the lifetime changes.
+
+    \b
+    prefixledger whatif logs/ --capacity 20000,40000,80000 --ttl 5m,1h
+    prefixledger whatif --scenario as-is.toml --routing as-logged,cache-aware --replicas 4,8 --csv
+    """
+    from prefixledger import api
+    from prefixledger.cli import cells, results
+
+    if as_csv and as_json:
+        raise click.UsageError("--csv and --json do not go together", ctx)
+    talk = talk_of(ctx)
+
+    def verb() -> WhatIfResult:
+        with progress_of(talk) as progress:
+            return api.whatif(sources, progress=progress, **options)
+
+    def say(result: WhatIfResult) -> None:
+        cells.say_cells(result, talk, form="json" if as_json else "csv" if as_csv else "table")
+
+    results.finish(verb, say)

@@ -1,0 +1,207 @@
+"""Grids of scenarios: one for every combination of capacities, lifetimes, routings and numbers of replicas."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from prefixledger.config.registry import ROUTINGS
+from prefixledger.config.scenario import dump, parse_scenario
+from prefixledger.config.toml_file import near_hint
+from prefixledger.config.units import parse_capacity, parse_duration_us
+from prefixledger.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from prefixledger.config.models import Pool
+    from prefixledger.config.scenario import Scenario
+
+AS_LOGGED = "as-logged"
+AXES = ("capacity", "ttl", "routing", "replicas")
+"""In the order in which a grid is run through; the last changes fastest."""
+
+MOST_CELLS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Values to try; an axis without any stays as the scenario has it.
+
+    Attributes:
+        capacity: Capacities of one replica.
+        ttl: Lifetimes.
+        routing: Names of routings.
+        replicas: Numbers of replicas.
+    """
+
+    capacity: tuple[str, ...] = ()
+    ttl: tuple[str, ...] = ()
+    routing: tuple[str, ...] = ()
+    replicas: tuple[int, ...] = ()
+
+
+def read_grid(**axes: str | Sequence[str | int] | None) -> Grid:
+    """Read and check the values of every axis.
+
+    Args:
+        axes: By name of the axis a comma list, or a sequence; None leaves the axis out.
+
+    Raises:
+        UsageError: A value cannot be used, there is none at all, or there are too many cells.
+    """
+    read: dict[str, tuple[Any, ...]] = {
+        name: tuple(dict.fromkeys(_READERS[name](value) for value in _listed(name, axes.get(name))))
+        for name in AXES
+    }
+    cells = 1
+    for values in read.values():
+        cells *= max(1, len(values))
+    if not any(read.values()):
+        raise UsageError(
+            "nothing is to be changed",
+            hint="give at least one of --capacity, --ttl, --routing and --replicas",
+        )
+    if cells > MOST_CELLS:
+        raise UsageError(
+            f"the grid has {cells:,} cells, and each is a replay",
+            hint=f"at most {MOST_CELLS:,}: give fewer values",
+        )
+    return Grid(**read)
+
+
+def cells(baseline: Scenario, grid: Grid, logged: Mapping[int, int]) -> tuple[Scenario, ...]:
+    """Return a scenario for every combination that means something, each once.
+
+    A provider's cache has no capacity, routing or replicas to choose: only its lifetime changes. Where the log chooses
+    the replica there is no number of them to choose, so that such combinations are one.
+
+    Args:
+        baseline: What is changed.
+        grid: The values.
+        logged: Index of each pool that the log asks, to the replicas that it has in the baseline.
+
+    Raises:
+        UsageError: A combination is refused, or an axis changes nothing in any pool.
+    """
+    made: list[Scenario] = []
+    # An axis that is left out is one value: None, which keeps what the scenario says.
+    for values in product(*((getattr(grid, name) or (None,)) for name in AXES)):
+        asked = {name: value for name, value in zip(AXES, values, strict=True) if value is not None}
+        pools = tuple(
+            _changed(pool, asked, logged[index]) if index in logged else pool
+            for index, pool in enumerate(baseline.pool)
+        )
+        cell = baseline.model_copy(update={"pool": pools})
+        if cell not in made:
+            _check(cell, asked)
+            made.append(cell)
+    engines = [index for index in logged if not baseline.pool[index].hosted]
+    _check_axes(grid, made, engines)
+    return tuple(made)
+
+
+def axes_of(scenario: Scenario, pools: Sequence[int]) -> dict[str, str | int | None]:
+    """Return the value of each axis in the pools that the log asks; where they differ, all values with ``/`` between.
+
+    Args:
+        scenario: A cell, or the baseline.
+        pools: Indexes of those pools.
+    """
+    found: dict[str, str | int | None] = {}
+    for name in AXES:
+        part = "cache" if name in ("capacity", "ttl") else "fleet"
+        values = list(dict.fromkeys(getattr(getattr(scenario.pool[index], part), name) for index in pools))
+        found[name] = (
+            values[0]
+            if len(values) == 1
+            else " / ".join("-" if v is None else str(v) for v in values) or None
+        )
+    return found
+
+
+def _listed(name: str, given: str | Sequence[str | int] | None) -> list[str]:
+    if given is None:
+        return []
+    values = [str(value).strip() for value in (given.split(",") if isinstance(given, str) else given)]
+    if not all(values):
+        raise UsageError(
+            f"--{name} has an empty value", hint=f"write --{name} A,B with a comma between values"
+        )
+    return values
+
+
+def _capacity(text: str) -> str:
+    whole = f"{text} blocks" if text.isdecimal() else text
+    parse_capacity(whole)
+    return whole
+
+
+def _ttl(text: str) -> str:
+    parse_duration_us(text)
+    return text
+
+
+def _routing(text: str) -> str:
+    if text not in ROUTINGS:
+        raise UsageError(
+            f"there is no routing {text!r}", hint=near_hint(text, ROUTINGS, "routings that exist")
+        )
+    return text
+
+
+def _replicas(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise UsageError(f"{text!r} is no number of replicas", hint="write --replicas 4,8")
+    return int(text)
+
+
+_READERS: dict[str, Callable[[str], Any]] = {
+    "capacity": _capacity,
+    "ttl": _ttl,
+    "routing": _routing,
+    "replicas": _replicas,
+}
+
+
+def _changed(pool: Pool, asked: Mapping[str, Any], logged: int) -> Pool:
+    cache = {"ttl": asked["ttl"]} if "ttl" in asked else {}
+    if pool.hosted:
+        return pool.model_copy(update={"cache": pool.cache.model_copy(update=cache)})
+    if "capacity" in asked:
+        cache["capacity"] = asked["capacity"]
+    routing = asked.get("routing", pool.fleet.routing)
+    replicas = None if routing == AS_LOGGED else asked.get("replicas", pool.fleet.replicas or logged)
+    fleet = pool.fleet.model_copy(update={"routing": routing, "replicas": replicas})
+    # Options are those of one router; another gets its own, with its defaults.
+    fleet = fleet.model_copy(update={"router": fleet.options})
+    return pool.model_copy(update={"cache": pool.cache.model_copy(update=cache), "fleet": fleet})
+
+
+def _check(cell: Scenario, asked: Mapping[str, Any]) -> None:
+    """Hold a copy to the rules of files, which copies pass by."""
+    try:
+        parse_scenario(dump(cell))
+    except UsageError as error:
+        raise UsageError(f"{told(asked)}: {error.message}", hint=error.hint) from error
+
+
+def told(axes: Mapping[str, Any]) -> str:
+    """Name a cell by the values of its axes."""
+    return ", ".join(f"{name} {value}" for name, value in axes.items() if value is not None)
+
+
+def _check_axes(grid: Grid, made: Sequence[Scenario], engines: Sequence[int]) -> None:
+    unused = [name for name in ("capacity", "routing", "replicas") if getattr(grid, name) and not engines]
+    if unused:
+        raise UsageError(
+            f"--{unused[0]} changes nothing: a provider runs every cache that the log asks",
+            hint="only --ttl can be chosen there",
+        )
+    routed = any(cell.pool[index].fleet.routing != AS_LOGGED for cell in made for index in engines)
+    if grid.replicas and not routed:
+        raise UsageError(
+            "--replicas changes nothing: the log names the replica of each request",
+            hint="choose a routing that places requests itself: --routing prefix-hash",
+        )

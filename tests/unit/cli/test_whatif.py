@@ -1,0 +1,189 @@
+"""The verb ``whatif``: the baseline and every combination, with the numbers of a replay of that scenario."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from prefixledger import api, index
+from prefixledger.cli import app
+from prefixledger.errors import UsageError
+from prefixledger.workspace import Workspace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MAP = """\
+format = "jsonl"
+block_size = 16
+[columns]
+started_at = { from = "at", unit = "s" }
+block_ids = "ids"
+prompt_tokens = "n"
+output_tokens = "out"
+replica = "pod"
+"""
+GROUPS, ROUNDS, BLOCKS = 6, 8, 5
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Ingest 48 requests of 6 prefixes in turn, one a minute, on 2 pods that take turns by three."""
+    rows = []
+    for n in range(GROUPS * ROUNDS):
+        group = n % GROUPS
+        ids = [*(100 * group + k for k in range(BLOCKS)), 10_000 + n]
+        rows.append(
+            {
+                "at": 1_000_000_000 + 60 * n,
+                "ids": ids,
+                "n": 16 * len(ids),
+                "out": 3,
+                "pod": f"p{n // 3 % 4 // 2}",
+            }
+        )
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (tmp_path / "map.toml").write_text(MAP, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    api.ingest(["log.jsonl"], map="map.toml")
+    return tmp_path
+
+
+def _cells(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
+    capsys.readouterr()
+    assert app.run(["whatif", *arguments, "--json", "-q"]) == 0
+    cells: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["cells"]
+    return cells
+
+
+def _replayed(place: Path, text: str) -> tuple[int, dict[str, int]]:
+    """Return hits and misses by cause of a scenario, by way of ``replay`` and ``query``."""
+    (place / "one.toml").write_text(text, encoding="utf-8")
+    (one,) = api.replay(scenario=["one.toml"]).replays
+    missed = api.query(
+        "SELECT cause, sum(tokens)::INT FROM misses WHERE scenario = 'one' GROUP BY ALL"
+    ).rows()
+    return one.hit_tokens, dict(missed)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "scenario"),
+    [
+        (["--capacity", "12"], "[cache]\ncapacity = '12 blocks'\n"),
+        (["--ttl", "5m"], "[cache]\nttl = '5m'\n"),
+        (["--routing", "round-robin"], "[fleet]\nrouting = 'round-robin'\nreplicas = 2\n"),
+        (
+            ["--routing", "random", "--replicas", "3", "--capacity", "320 tokens"],
+            "[cache]\ncapacity = '320 tokens'\n[fleet]\nrouting = 'random'\nreplicas = 3\n",
+        ),
+    ],
+    ids=["capacity", "ttl", "routing", "all"],
+)
+def test_a_cell_has_the_numbers_of_a_replay(
+    arguments: list[str], scenario: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Hits and every cause, of the cell and of the baseline; the two books close, and shares are whole."""
+    baseline, cell = _cells(capsys, *arguments)
+    for found, text in ((baseline, ""), (cell, scenario)):
+        hits, missed = _replayed(place, text)
+        assert found["totals"]["hit_tokens"] == hits
+        assert {cause: tokens for cause, tokens in found["misses"]["by_cause"].items() if tokens} == missed
+        assert hits + sum(missed.values()) == found["totals"]["prompt_tokens"]
+        assert sum(one["requests"] for one in found["replicas"]) == GROUPS * ROUNDS
+        prefill = sum(one["prefill_tokens"] for one in found["replicas"])
+        assert found["cost"] == {
+            "currency": "prefill tokens",
+            "uncached": found["totals"]["prompt_tokens"],
+            "actual": prefill,
+            "multiplier": pytest.approx(prefill / found["totals"]["prompt_tokens"]),
+        }
+    assert baseline["totals"]["change_pp"] == 0
+    rates = [one["totals"]["token_hit_rate"] for one in (baseline, cell)]
+    assert cell["totals"]["change_pp"] == pytest.approx(100 * (rates[1] - rates[0]))
+    assert rates[0] != rates[1]
+
+
+def test_the_grid_is_every_combination_that_differs(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As-logged has no number of replicas, so it is there once for each capacity; nothing is left in the workspace."""
+    workspace = Workspace(place / ".prefixledger")
+    index.update(workspace)
+    before = sorted(workspace.root.rglob("*"))
+    cells = _cells(capsys, "--capacity", "12", "--routing", "as-logged,random", "--replicas", "2,4")
+    shown = [(c["axes"]["capacity"], c["axes"]["routing"], c["axes"]["replicas"]) for c in cells]
+    assert shown == [
+        ("unlimited", "as-logged", None),
+        ("12 blocks", "as-logged", None),
+        ("12 blocks", "random", 2),
+        ("12 blocks", "random", 4),
+    ]
+    assert {path for path in workspace.root.rglob("*") if path.name != "run.json"} == {
+        path for path in before if path.name != "run.json"
+    }
+    assert not (place / ".prefixledger" / "replays").exists()
+
+
+@pytest.mark.usefixtures("place")
+def test_python_csv_and_table_say_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    """One row per cell, the baseline first."""
+    result = api.whatif(capacity=[12], ttl="none")
+    capsys.readouterr()
+    assert app.run(["whatif", "--capacity", "12", "--csv", "-q"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [int(row["hit_tokens"]) for row in rows] == [cell.totals["hit_tokens"] for cell in result.cells]
+    assert [int(row["miss_evicted_tokens"]) for row in rows] == [
+        cell.misses["by_cause"]["evicted"] for cell in result.cells
+    ]
+    assert app.run(["whatif", "--capacity", "12"]) == 0
+    out, err = capsys.readouterr()
+    lines = [line for line in out.splitlines() if "%" in line]
+    assert len(lines) == len(rows) == 2
+    assert "baseline" in lines[0]
+    assert f"{float(rows[1]['change_pp']):+.2f}" in lines[1]
+    assert "points are against the baseline" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "nothing is to be changed"),
+        (["--routing", "prefix-hsah"], "did you mean 'prefix-hash'?"),
+        (["--capacity", "lots"], "'lots' is not a capacity"),
+        (["--capacity", "0"], "holds no block"),
+        (["--ttl", "5m,soon"], "'soon' is not a duration"),
+        (["--replicas", "0"], "no number of replicas"),
+        (["--replicas", "4"], "--replicas changes nothing"),
+        (["--capacity", "12,,24"], "empty value"),
+        (["--capacity", "60GiB"], "needs the shape of the model"),
+        (["--ttl", "5m", "--csv", "--json"], "do not go together"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_tried_is_exit_2(
+    arguments: list[str], said: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a hint, and nothing on stdout; the side folder is gone."""
+    assert app.run(["whatif", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err
+    assert "hint: " in err
+    assert not (place / ".prefixledger" / ".whatif").exists()
+
+
+def test_a_provider_keeps_its_own_rules(place: Path) -> None:
+    """Its lifetime is one of those that are sold, and it has no capacity to choose."""
+    (place / "hosted.toml").write_text(
+        "[cache]\nprofile = 'anthropic'\nminimum_tokens = 16\n"
+        "[pricing]\nrates = { base = 3.0, write = 1.25, read = 0.1, output = 15.0 }\n",
+        encoding="utf-8",
+    )
+    five, hour = api.whatif(scenario="hosted.toml", ttl="1h").cells
+    assert (five.axes["ttl"], hour.axes["ttl"]) == ("5m", "1h")
+    with pytest.raises(UsageError, match="no ttl '2h'"):
+        api.whatif(scenario="hosted.toml", ttl="1h,2h")
+    with pytest.raises(UsageError, match="--capacity changes nothing"):
+        api.whatif(scenario="hosted.toml", capacity="12")
