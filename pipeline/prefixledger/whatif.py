@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from prefixledger.errors import UsageError
 from prefixledger.progress import SILENT
+from prefixledger.workspace import DEFAULT_WORKSPACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,7 +31,7 @@ _OWN = frozenset({_SIDE, "replays", "run.json", ".lock"})
 def whatif(
     sources: Sequence[str | Path] = (),
     *,
-    workspace: str | Path = ".prefixledger",
+    workspace: str | Path = DEFAULT_WORKSPACE,
     capacity: str | Sequence[str | int] | None = None,
     ttl: str | Sequence[str] | None = None,
     routing: str | Sequence[str] | None = None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from prefixledger.cli.console import talk_of
+from prefixledger.workspace import DEFAULT_WORKSPACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +49,7 @@ talk_options = _together(
 workspace_option = click.option(
     "--workspace",
     type=FILE,
-    default=".prefixledger",
+    default=DEFAULT_WORKSPACE,
     show_default=True,
     metavar="DIR",
     help="Where the stages keep their files.",

@@ -19,7 +19,6 @@ FIRST_ABSOLUTE_US: Final = 978_307_200 * SECOND_US
 """2001-01-01: a clock that begins before it counts from a start of its own."""
 LAST_ABSOLUTE_US: Final = 4_102_444_800 * SECOND_US
 """2100-01-01: later times are faults, mostly of the unit."""
-MAX_RELATIVE_US: Final = FIRST_ABSOLUTE_US
 MAX_SPAN_US: Final = 366 * 86_400 * SECOND_US
 """No request takes a year: two times of one record that are further apart have different units or zeros."""
 
@@ -98,11 +97,6 @@ def iso_us(value: Any, name: str, zone: tzinfo | None = None) -> tuple[int, bool
     if not 0 <= us < LAST_ABSOLUTE_US:
         raise BadRecordError(f"time out of range: {name} is in the year {moment.year}")
     return us, known
-
-
-def looks_like_iso(value: Any) -> bool:
-    """Return whether a field is written like ``2026-11-29T10:00``."""
-    return isinstance(value, str) and _ISO.match(value) is not None
 
 
 def check_order(earlier_us: int, later_us: int | None, name: str) -> None:

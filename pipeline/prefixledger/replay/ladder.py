@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from prefixledger.replay.lookups import Lookups
     from prefixledger.replay.pool_run import PoolRun
 
-RUNGS = ("pooled", "per_replica", "resets", "ttl", "capacity")
-
 
 @dataclass(frozen=True, slots=True)
 class _Asked:

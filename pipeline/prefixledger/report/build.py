@@ -130,6 +130,8 @@ def _seen_before(
 def _result(one: ReplaySummary, marts: Marts) -> Result:
     scenario = load_scenario(one.folder / "scenario.toml")
     total, by_basis = from_marts.books(marts)
+    given = {p.pool: scenario.pricing_of(scenario.pool[p.pool]).prefill_tokens_per_s for p in one.pools}
+    speeds = {pool: speed for pool, speed in given.items() if speed is not None}
     return Result(
         name=one.name,
         setup=_setup(one, scenario),
@@ -143,6 +145,7 @@ def _result(one: ReplaySummary, marts: Marts) -> Result:
         costs=from_marts.costs(marts),
         ladder=from_marts.ladder(marts),
         running_effect_tokens=from_marts.total_of(marts, "running_effect_tokens") or 0,
+        prefill_gpu_hours=from_marts.prefill_hours(marts, speeds),
     )
 
 

@@ -6,6 +6,7 @@ import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 from prefixledger.attribute.comparison import comparison, counter_comparison
+from prefixledger.economics.formulas import break_even_hit_rate, prefill_gpu_hours
 from prefixledger.report.books import Book, Detail, EngineHour, Engines, Observed, ObservedHour
 from prefixledger.report.load_parts import Balance, Branch
 from prefixledger.report.parts import (
@@ -277,11 +278,28 @@ def costs(marts: Marts) -> tuple[Cost, ...]:
     for row in marts.prefixes.select(["currency", "prompt_tokens"]).to_pylist():
         asked[row["currency"]] = asked.get(row["currency"], 0) + row["prompt_tokens"]
     logged = {bill.currency: bill for bill in marts.observed_bills}
-    found = [_cost(bill, logged.get(bill.currency), _rates(marts, bill.currency)) for bill in marts.bills]
+    found = [
+        _cost(bill, logged.get(bill.currency), marts, asked.get(bill.currency, 0)) for bill in marts.bills
+    ]
     return tuple(sorted(found, key=lambda c: (-asked.get(c.currency, 0), c.currency)))
 
 
-def _cost(bill: Bill, logged: Bill | None, note: str) -> Cost:
+def prefill_hours(marts: Marts, speeds: Mapping[int, float]) -> float | None:
+    """Return the GPU hours that the missed tokens of some pools take to prefill.
+
+    Args:
+        marts: The window.
+        speeds: Tokens per second of one GPU, by index of the pool.
+    """
+    hours = [
+        prefill_gpu_hours(row["prompt_tokens"] - row["hit_tokens"], speeds[row["pool"]])
+        for row in marts.by_replica.to_pylist()
+        if row["pool"] in speeds
+    ]
+    return float(sum(hours)) if hours else None
+
+
+def _cost(bill: Bill, logged: Bill | None, marts: Marts, asked_tokens: int) -> Cost:
     return Cost(
         currency=bill.currency,
         uncached=bill.uncached,
@@ -289,8 +307,21 @@ def _cost(bill: Bill, logged: Bill | None, note: str) -> Cost:
         logged=None if logged is None else logged.actual,
         multiplier=None if bill.multiplier is None else float(bill.multiplier),
         by_cause=dict(bill.by_cause),
-        note=note,
+        note=_rates(marts, bill.currency),
+        effective_tokens=None if bill.multiplier is None else round(bill.multiplier * asked_tokens),
+        break_even=_break_even(marts, bill.currency),
     )
+
+
+def _break_even(marts: Marts, currency: str) -> dict[str, float]:
+    """Return the least hit rate that pays for the write premium of each card, where there is one."""
+    found: dict[str, float] = {}
+    for use in marts.cards:
+        w, r = use.card.w(use.ttl_us), use.card.r
+        rate = break_even_hit_rate(w=w, r=r)
+        if use.card.currency == currency and w > 1 and rate is not None:
+            found[use.card.source] = max(float(rate), found.get(use.card.source, 0.0))
+    return dict(sorted(found.items()))
 
 
 def _rates(marts: Marts, currency: str) -> str:

@@ -338,6 +338,8 @@ class Cost:
         multiplier: Input price over the uncached input price, None where input is free.
         by_cause: Excess cost of the misses of each cause.
         note: Which rates, in one sentence.
+        effective_tokens: Uncached prompt tokens that the input as charged would buy, None where input is free.
+        break_even: Hit rate at which caching costs what no caching costs, under each card with a write premium.
     """
 
     currency: str
@@ -347,6 +349,8 @@ class Cost:
     multiplier: float | None
     by_cause: Mapping[str, Decimal]
     note: str = ""
+    effective_tokens: int | None = None
+    break_even: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

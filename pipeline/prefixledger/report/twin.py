@@ -88,6 +88,7 @@ def _scenario(result: Result) -> dict[str, Any]:
             for r in result.ladder
         ],
         "running_effect_tokens": result.running_effect_tokens,
+        "prefill_gpu_hours": significant(result.prefill_gpu_hours),
         "setup": {
             "profiles": list(result.setup.profiles),
             "capacity": result.setup.capacity,
@@ -151,5 +152,7 @@ def _cost(cost: Cost) -> dict[str, Any]:
         "actual": significant(cost.actual),
         "logged": significant(cost.logged),
         "multiplier": significant(cost.multiplier),
+        "effective_tokens": cost.effective_tokens,
+        "break_even": {source: significant(rate) for source, rate in cost.break_even.items()},
         "by_cause": {cause: significant(cost.by_cause.get(cause, 0)) for cause in CAUSES},
     }

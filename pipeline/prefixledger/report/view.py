@@ -104,6 +104,7 @@ class Result:
         costs: The bills, one per currency, the one with the most prompt tokens first; empty without rates.
         ladder: Rungs from the pooled cache down; empty where it was not computed.
         running_effect_tokens: Hits that requests running beside each other add to the last simulated rung, or take.
+        prefill_gpu_hours: What one GPU takes to prefill the missed tokens of the pools whose speed is given; None: of none.
     """
 
     name: str
@@ -118,6 +119,7 @@ class Result:
     costs: tuple[Cost, ...] = ()
     ladder: tuple[Rung, ...] = ()
     running_effect_tokens: int = 0
+    prefill_gpu_hours: float | None = None
 
     @property
     def cost(self) -> Cost | None:
