@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from prefixledger.config.pricing import Pricing
+from prefixledger.config.pricing import ENGINE_RATES, Pricing
+from prefixledger.config.registry import HOSTED_PROVIDERS, PROFILES
 from prefixledger.config.scenario import Pool
 from prefixledger.economics.bill import Bill, BilledTokens, MissedTokens, bill, total
-from prefixledger.economics.rates import BY_MODEL, SLOT_US, RateCard, resolve
-from prefixledger.replay.pools import HOSTED_PROVIDERS
+from prefixledger.economics.rates import BY_MODEL, SLOT_US, RateCard, Tier, resolve
+from prefixledger.errors import UsageError
 from prefixledger.schema import CAUSES
 
 if TYPE_CHECKING:
@@ -69,12 +70,7 @@ def price_tables(uses: pa.Table, scenario: Scenario) -> PriceTables:
     rows = []
     for use in uses.to_pylist():
         pool = Pool() if use["pool"] is None else scenario.pool[use["pool"]]
-        tiers = resolve(
-            _pricing(scenario, pool, use),
-            model=use["model"],
-            provider=use["provider"],
-            at_us=use["slot"] * SLOT_US,
-        )
+        tiers = _tiers(scenario, pool, use)
         ends = [tier.above_tokens for tier in tiers[1:]] + [_LONGEST]
         for tier, upto in zip(tiers, ends, strict=True):
             number = used.setdefault(CardUse(tier.card, pool.cache.ttl_us), len(used))
@@ -158,6 +154,18 @@ def costs_table(books: Iterable[tuple[str, tuple[Bill, ...]]]) -> pa.Table:
     amounts = ("uncached_input", "input", "output", *(f"excess_{cause}" for cause in CAUSES))
     schema = [("book", pa.string()), ("currency", pa.string()), *((name, AMOUNT) for name in amounts)]
     return pa.Table.from_pylist(rows, schema=pa.schema(schema))
+
+
+def _tiers(scenario: Scenario, pool: Pool, use: dict[str, Any]) -> tuple[Tier, ...]:
+    pricing = _pricing(scenario, pool, use)
+    asked = {"model": use["model"], "provider": use["provider"], "at_us": use["slot"] * SLOT_US}
+    if PROFILES[pool.cache.profile].replayed or scenario.pricing_of(pool).rates != ENGINE_RATES:
+        return resolve(pricing, **asked)
+    try:
+        return resolve(pricing, **asked)
+    except UsageError:
+        # Nobody chose a price for what nobody chose a profile for: its tokens are counted without one.
+        return resolve(scenario.pricing_of(pool), **asked)
 
 
 def _pricing(scenario: Scenario, pool: Pool, use: dict[str, object]) -> Pricing:

@@ -15,6 +15,7 @@ class Profile:
         overlaps: Whether running requests and output can be replayed; else one prompt is replayed at a time.
         stack: Whether more capacity keeps all that less would have kept: then the capacity that was needed is known.
         ttls: Of a hosted cache the lifetimes that can be had, the default first.
+        replayed: Whether there is a replay; else what the log says was read from cache is all that is known.
         serves: Of a hosted cache whose rows it replays where no scenario says so: providers, and models or all.
         family: Of a hosted cache a name that all its models bear, for rules that do not depend on the model.
     """
@@ -24,9 +25,19 @@ class Profile:
     overlaps: bool = True
     stack: bool = True
     ttls: tuple[str, ...] = ()
+    replayed: bool = True
     serves: tuple[tuple[tuple[str, ...], tuple[str, ...] | None], ...] = ()
     family: str = ""
 
+
+HOSTED_PROVIDERS = frozenset(
+    {
+        "anthropic", "aws", "azure", "bedrock", "cerebras", "cohere", "dashscope", "deepinfra", "deepseek", "fireworks", "fireworks_ai",
+        "gemini", "google", "groq", "mistral", "moonshot", "openai", "openrouter", "perplexity",
+        "sambanova", "together", "together_ai", "vertex", "xai",
+    }
+)  # fmt: skip
+"""Providers whose caches follow their own published rules, not those of an engine."""
 
 _CLOUDS = ("aws", "bedrock", "google", "vertex")
 _GPT = ("*gpt-5.6*", "*gpt-6*")
@@ -57,6 +68,14 @@ PROFILES = {
         ttls=("30m", "12h"),
         serves=((("openai", "azure", "aws", "bedrock"), _GPT),),
         family="gpt-6",
+    ),
+    # The last of those that serve: it takes what no other one speaks for.
+    "observed": Profile(
+        "no replay: hits are those that the log reports, and what it did not hit has no proven cause",
+        overlaps=False,
+        stack=False,
+        replayed=False,
+        serves=((tuple(sorted(HOSTED_PROVIDERS)), None),),
     ),
 }
 

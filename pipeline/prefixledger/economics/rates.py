@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -30,6 +31,7 @@ SLOT_US = 1_800_000_000
 """Prices of the list change on the half hour at the soonest: DeepSeek's off-peak starts at 16:30 UTC."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NEAR_NAMES = 5
+_DATED = re.compile(r"-20\d\d-?[01]\d-?[0-3]\d$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,18 +248,21 @@ def _find(model: str, provider: str | None) -> tuple[Any, Any]:
             known = snapshot.find_provider(None, provider, None)
         except LookupError:
             known = None
-    try:
-        return snapshot.find_provider_model(model, known, None, None)
-    except LookupError:
-        where = f" of {known.id}" if known else ""
-        providers = [known] if known else snapshot.providers
-        names = sorted({entry.id for listed in providers for entry in listed.models})
-        near = difflib.get_close_matches(model, names, n=_NEAR_NAMES)
-        listing = f"near it: {', '.join(near)}" if near else "no name is near it"
-        raise UsageError(
-            f"no rate for the model {model!r}{where}",
-            hint=f'{listing}; or give prices: [pricing] rates = "<model>" or {{base=…, write=…, read=…, output=…}}',
-        ) from None
+    # A provider answers with the day of the snapshot behind the name; the list has a few of those days only.
+    for name in dict.fromkeys((model, _DATED.sub("", model))):
+        try:
+            return snapshot.find_provider_model(name, known, None, None)
+        except LookupError:
+            continue
+    where = f" of {known.id}" if known else ""
+    providers = [known] if known else snapshot.providers
+    names = sorted({entry.id for listed in providers for entry in listed.models})
+    near = difflib.get_close_matches(model, names, n=_NEAR_NAMES)
+    listing = f"near it: {', '.join(near)}" if near else "no name is near it"
+    raise UsageError(
+        f"no rate for the model {model!r}{where}",
+        hint=f'{listing}; or give prices: [pricing] rates = "<model>" or {{base=…, write=…, read=…, output=…}}',
+    )
 
 
 def _gpu_card(pricing: Pricing) -> RateCard:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prefixledger import schema
-from prefixledger.replay.notes import count_others
+from prefixledger.replay.notes import count_others, unreplayed_notes
 from prefixledger.replay.summary import ReplaySummary
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def keyless(name: str, log: Log) -> tuple[dict[str, pa.Table], ReplaySummary]:
         log: Rows of which some carry usage and none a key.
     """
     failed, unkeyed = count_others(log)
-    notes = [NOTE]
+    notes = [*unreplayed_notes(log)] or [NOTE]
     if failed:
         notes.append(f"{failed} failed calls never reached a cache and are no lookups")
     found = ReplaySummary(

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import pyarrow as pa
 
 from prefixledger.errors import UsageError
 from prefixledger.replay.fleet import ALL, UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
 
     from prefixledger.config.scenario import Pool
     from prefixledger.replay.fleet import Fleet
@@ -33,7 +36,8 @@ def log_notes(log: Log) -> Iterator[str]:
     if failed:
         yield f"{failed} failed calls never reached a cache and are no lookups"
     if unkeyed:
-        yield f"{unkeyed} rows carry usage but no keys and cannot be looked up"
+        yield f"{unkeyed} rows carry no keys and cannot be looked up"
+    yield from unreplayed_notes(log)
     chosen = log.rows.table.select(["weight", "prompt_complete"]).take(log.lookups.request_row)
     sampled = int((chosen["weight"].to_numpy() != 1.0).sum())
     if sampled:
@@ -45,8 +49,25 @@ def log_notes(log: Log) -> Iterator[str]:
 
 def count_others(log: Log) -> tuple[int, int]:
     """Return how many rows failed with keys or without, and how many others carry no keys."""
-    failed = np.asarray(log.rows.table["status"].to_numpy(zero_copy_only=False) == "failed")
-    return int(failed.sum()), int((~log.rows.is_lookup & ~failed).sum())
+    failed, keyed = _failed(log), log.rows.table["keyed"].to_numpy()
+    return int(failed.sum()), int((~keyed & ~failed).sum())
+
+
+def unreplayed_notes(log: Log) -> Iterator[str]:
+    """Say whose cache no profile follows, though the log carries keys."""
+    chosen = log.rows.table["keyed"].to_numpy() & ~log.rows.is_lookup & ~_failed(log)
+    if chosen.any():
+        table = log.rows.table.filter(pa.array(chosen))
+        whose = sorted({str(name) for name in table["provider"].unique().to_pylist()})
+        usage = int((table["usage_state"].to_numpy(zero_copy_only=False) == "present").sum())
+        yield (
+            f"{len(table)} requests to {', '.join(whose)} are not replayed: no profile follows the rules of that cache; "
+            f"{usage} of them report what they read from it, and what was not read has no proven cause"
+        )
+
+
+def _failed(log: Log) -> NDArray[np.bool_]:
+    return np.asarray(log.rows.table["status"].to_numpy(zero_copy_only=False) == "failed")
 
 
 def event_notes(fleets: Sequence[tuple[Pool, Fleet]], events: Sequence[NamedEvent]) -> Iterator[str]:

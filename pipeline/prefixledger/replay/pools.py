@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from prefixledger.config.registry import PROFILES
+from prefixledger.config.registry import HOSTED_PROVIDERS, PROFILES
 from prefixledger.errors import Place, UsageError
 
 if TYPE_CHECKING:
@@ -15,14 +16,6 @@ if TYPE_CHECKING:
 
     from prefixledger.config.scenario import Pool, Scenario
     from prefixledger.replay.lookups import Lookups, Rows
-
-HOSTED_PROVIDERS = frozenset(
-    {
-        "anthropic", "aws", "azure", "bedrock", "deepseek", "gemini", "google", "groq", "mistral",
-        "openai", "openrouter", "vertex", "xai",
-    }
-)  # fmt: skip
-"""Providers whose caches follow their own published rules, not those of an engine."""
 
 
 def assign_pools(rows: Rows, scenario: Scenario) -> NDArray[np.int64]:
@@ -65,6 +58,15 @@ def assign_pools(rows: Rows, scenario: Scenario) -> NDArray[np.int64]:
             f'match = {{ provider = "{provider}" }}; profiles that exist: {", ".join(PROFILES)}',
         )
     return assigned
+
+
+def replayed_rows(rows: Rows, scenario: Scenario) -> Rows:
+    """Leave out of the lookups what falls to a pool that replays nothing: it is known only by what the log reports."""
+    unreplayed = [n for n, pool in enumerate(scenario.pool) if not PROFILES[pool.cache.profile].replayed]
+    if not unreplayed or not rows.is_lookup.any():
+        return rows
+    taken = np.isin(assign_pools(rows, scenario), unreplayed)
+    return replace(rows, is_lookup=rows.is_lookup & ~taken)
 
 
 def pool_block_size(pool: Pool, rows: Rows, lookups: Lookups, mine: NDArray[np.int64]) -> int:

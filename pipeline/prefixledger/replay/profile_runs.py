@@ -68,6 +68,7 @@ def run_profile(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
         log: All lookups.
         chains: The forest, cut into chains.
     """
+    assert PROFILES[plan.pool.cache.profile].replayed
     if PROFILES[plan.pool.cache.profile].hosted:
         return _run_hosted(plan, log, chains)
     if plan.pool.cache.profile == "textbook":

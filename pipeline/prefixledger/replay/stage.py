@@ -26,6 +26,7 @@ from prefixledger.replay.numbering import number_all
 from prefixledger.replay.observed_engines import observe
 from prefixledger.replay.plan import make_plan
 from prefixledger.replay.pool_run import run_pool
+from prefixledger.replay.pools import replayed_rows
 from prefixledger.replay.replayed_curve import replayed_curve
 from prefixledger.replay.shared_nodes import shared_nodes
 from prefixledger.replay.store import check_name, keep, reuse
@@ -122,7 +123,7 @@ def _read_log(workspace: Workspace, scenario: Scenario) -> Log:
     if logs_weights(workspace):
         matched = {*matched, "labels"}
     index = load(workspace, columns=[*COLUMNS, *sorted(matched - set(COLUMNS))])
-    rows = read_rows(index.requests)
+    rows = replayed_rows(read_rows(index.requests), scenario)
     return Log(rows, read_lookups(rows), index.forest, workspace.parts)
 
 

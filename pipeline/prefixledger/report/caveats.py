@@ -125,7 +125,7 @@ def _basis_caveat(result: Result) -> str:
     if observed is None:
         return "Simulated: the log carries no usage, so nothing here was confirmed by the service."
     if result.book("simulated") is None:
-        return "Observed: the log carries usage but no keys, so most causes cannot be proven."
+        return "Observed: the log carries no keys, or no profile follows the rules of that cache, so most causes cannot be proven."
     agreement = (
         "" if observed.agreement is None else f" Replay and log agree to {percent(observed.agreement)}."
     )

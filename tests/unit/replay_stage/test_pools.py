@@ -5,8 +5,9 @@ import pytest
 
 from prefixledger.config.scenario import Cache, Match, Pool, Scenario, default_scenario
 from prefixledger.errors import InputError, UsageError
-from prefixledger.replay.lookups import read_lookups, read_rows
-from prefixledger.replay.pools import assign_pools, pool_block_size
+from prefixledger.replay.lookups import Log, read_lookups, read_rows
+from prefixledger.replay.notes import unreplayed_notes
+from prefixledger.replay.pools import assign_pools, pool_block_size, replayed_rows
 from stage_support import make_rows, request_table
 
 
@@ -44,14 +45,12 @@ def test_a_lookup_that_no_pool_takes_is_named():
 
 
 def test_a_hosted_row_needs_a_pool_that_speaks_for_it():
-    """No scenario: refused, with the profiles that exist; a pool that matches or names its profile takes it."""
+    """A scenario without one is refused, with the profiles that exist; a pool that matches or names its profile takes it."""
     rows = make_rows([{"provider": "vllm"}, {"provider": "groq", "model": "llama"}])
 
     with pytest.raises(
         UsageError, match=r"(?s)'groq' as model 'llama'.*profiles that exist: .*vllm.*anthropic"
     ):
-        assign_pools(rows, default_scenario())
-    with pytest.raises(UsageError, match="'groq'"):
         assign_pools(rows, Scenario(pool=(Pool(cache=Cache(capacity="9 blocks")),)))
 
     named = Scenario(pool=(Pool(match=Match(provider=("groq",))), Pool()))
@@ -63,8 +62,8 @@ def test_a_hosted_row_with_usage_only_asks_no_cache():
     """It stands in the books as observed, so nothing has to be simulated for it."""
     rows = make_rows([{"provider": "vllm"}, {"provider": "groq", "keyed": False}])
 
-    engine = len(default_scenario().pool) - 1
-    assert assign_pools(rows, default_scenario()).tolist() == [engine, engine]
+    scenario = default_scenario()
+    assert [scenario.pool[n].name for n in assign_pools(rows, scenario).tolist()] == ["engine", "observed"]
 
 
 @pytest.mark.parametrize(
@@ -87,10 +86,12 @@ def test_a_hosted_row_has_the_profile_of_its_provider(provider, model, pool):
 
 
 def test_what_has_no_exact_rules_is_no_default():
-    """GPT-5.5 is cached for a typical time at unknown intervals: it is refused, not replayed as something else."""
-    rows = make_rows([{"provider": "openai", "model": "gpt-5.5"}])
-    with pytest.raises(UsageError, match=r"'openai' as model 'gpt-5\.5'"):
-        assign_pools(rows, default_scenario())
+    """A hosted cache that no profile follows is not replayed as something else: its rows are no lookups."""
+    rows = make_rows([{"provider": "cerebras", "model": "glm"}, {"provider": "vllm"}])
+    assert replayed_rows(rows, default_scenario()).is_lookup.tolist() == [False, True]
+    told = [*unreplayed_notes(Log(replayed_rows(rows, default_scenario()), read_lookups(rows), None))]
+    assert told
+    assert told[0].startswith("1 requests to cerebras are not replayed")
 
 
 def test_a_pool_has_one_block_size():
