@@ -153,6 +153,7 @@ class Facts:
             schema.REPLICAS,
             schema.WARMUPS,
             schema.LADDER,
+            schema.DRAWS,
             schema.SHARED,
             schema.LOOKUP_SHARED,
             schema_engines.KV_CHANGES,

@@ -31,6 +31,7 @@ _CONTRACTS = {
     "facts": schema.SEGMENT_FACTS,
     "events": schema.EVENTS,
     "replicas": schema.REPLICAS,
+    "draws": schema.DRAWS,
     "warm_ups": schema.WARMUPS,
     "ladder": schema.LADDER,
     "shared": schema.SHARED,
@@ -61,7 +62,7 @@ _BY_NUMBER = {"judged": schema.SEGMENT_FACTS, "merged": schema.SEGMENT_FACTS}
 _TYPES = {
     (
         "reason", "field", "value", "judged", "cut", "kind", "total", "rung", "currency", "parent_key", "cause",
-        "detail", "replica_name", "basis", "route_branch",
+        "detail", "replica_name", "basis", "route_branch", "problem",
     ): pa.string(),
     ("other_replica", "more_capacity", "longer_ttl", "busiest", "elsewhere", "hit"): pa.bool_(),
     (

@@ -366,6 +366,17 @@ LOOKUP_SHARED = Table(
     ),
 )
 
+DRAWS = Table(
+    "draws",
+    (
+        Column("draw", "small", "0 is the replay itself, n is the same under its seed plus n"),
+        Column("lookup", "int", "number of the lookup in the replay"),
+        Column("pool", "small", "index of the pool; only those whose router draws"),
+        Column("replica", "small", "index of the replica that it asked"),
+        Column("hit_tokens", "int", "tokens that hit"),
+    ),
+)
+
 CAPACITY_CURVE = Table(
     "capacity_curve",
     (

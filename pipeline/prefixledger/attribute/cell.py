@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from prefixledger.attribute.marts import Marts, marts
 from prefixledger.attribute.run import run
+from prefixledger.attribute.spread import spread_of
 from prefixledger.attribute.window import Window
 from prefixledger.config.units import datetime_us
 
@@ -25,9 +26,10 @@ class Cell:
 
     Attributes:
         axes: capacity, ttl, routing and replicas of the pools that the log asks.
-        totals: Of all rows: requests, prompt_tokens, hit_tokens, token_hit_rate, the change of that rate against the
-            baseline in percentage points, and how uneven the load is: the busiest replica over the mean, of the pool
-            where that is most.
+        totals: Of all rows: requests, prompt_tokens, hit_tokens, token_hit_rate with its least and greatest over the
+            seeds that a drawing router was replayed under, the change of that rate against the baseline in percentage
+            points, and the load: the busiest replica over the mean, and most requests in flight on one, of the pool where
+            that is most; the prefill tokens of the busiest of all; the time that lookups waited for memory, added up.
         misses: ``by_cause``: missed tokens, which with the hits are the prompt; named as in the twin of a report.
         cost: What prompts and outputs cost without and with the cache; None where there is not one currency.
         costs: The same for each currency.
@@ -91,12 +93,19 @@ def _totals(found: Marts, baseline: Cell | None) -> dict[str, int | float | None
     rate = row["hit_tokens"] / row["prompt_tokens"] if row["prompt_tokens"] else None
     before = rate if baseline is None else baseline.totals["token_hit_rate"]
     balance = found.balance.to_pylist()
+    spread = spread_of(found.by_draw, row["hit_tokens"], row["prompt_tokens"])
     return {
         **{name: row[name] for name in names},
         "token_hit_rate": rate,
+        "seeds": 1 if spread is None else spread.seeds,
+        "token_hit_rate_low": rate if spread is None else spread.low,
+        "token_hit_rate_high": rate if spread is None else spread.high,
         "change_pp": None if rate is None or before is None else 100 * (rate - before),
         "imbalance_requests": max((p["imbalance_requests"] or 0 for p in balance), default=None),
         "imbalance_prefill": max((p["imbalance_prefill"] or 0 for p in balance), default=None),
+        "busiest_prefill_tokens": max(found.by_replica["prefill_tokens"].to_pylist(), default=None),
+        "peak_in_flight": max((p["peak_in_flight"] or 0 for p in balance), default=None),
+        "waited_s": sum(p["waited_us"] for p in balance) / 1e6,
     }
 
 

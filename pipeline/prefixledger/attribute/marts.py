@@ -35,6 +35,7 @@ STEPS = (
     "60_marts/timeline",
     "60_marts/by_replica",
     "60_marts/balance",
+    "60_marts/by_draw",
     "60_marts/by_branch",
     "60_marts/by_field",
     "60_marts/rungs",
@@ -53,10 +54,10 @@ STEPS = (
     "60_marts/billed_misses",
     "60_marts/billed_usage",
 )
-CHECKS = ("70_checks/marts_close",)
+CHECKS = ("70_checks/marts_close", "70_checks/draws_close")
 _FILES = (
     "lookups", "segments", "observed", "events", "replicas", "shared", "lookup_shared", "kv_changes", "kv_lookups",
-    "counters",
+    "counters", "draws",
 )  # fmt: skip
 
 
@@ -77,6 +78,7 @@ class Marts:
         timeline: By time.
         by_replica: By replica.
         balance: By pool, how even its load is.
+        by_draw: By pool and seed, where a router draws.
         by_branch: By the rule of the router that decided.
         by_field: By tenant, model and other fields of the log.
         rungs: The ladder.
@@ -103,6 +105,7 @@ class Marts:
     timeline: pa.Table
     by_replica: pa.Table
     balance: pa.Table
+    by_draw: pa.Table
     by_branch: pa.Table
     by_field: pa.Table
     rungs: pa.Table

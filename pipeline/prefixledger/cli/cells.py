@@ -56,7 +56,7 @@ def _print_cells(cells: tuple[Cell, ...], talk: Talk) -> None:
         [
             "baseline" if number == 0 else str(number),
             *("-" if cell.axes[name] is None else str(cell.axes[name]) for name in axes),
-            _share(cell.totals["token_hit_rate"]),
+            _spread(cell),
             "-" if number == 0 or cell.totals["change_pp"] is None else f"{cell.totals['change_pp']:+.2f}",
             *(_share_of(cell, cause) for cause in causes),
             *(_money(cost["actual"]) for cost in cell.costs),
@@ -73,6 +73,14 @@ def _print_cells(cells: tuple[Cell, ...], talk: Talk) -> None:
 
 def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.2%}"
+
+
+def _spread(cell: Cell) -> str:
+    """Return the hit rate, and between which rates it lies under other draws of the router."""
+    rate, low, high = (cell.totals[f"token_hit_rate{end}"] for end in ("", "_low", "_high"))
+    if cell.totals["seeds"] == 1 or rate is None or low is None or high is None:
+        return _share(rate)
+    return f"{rate:.2%} ({low:.1%} … {high:.1%})"
 
 
 def _share_of(cell: Cell, cause: str) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from prefixledger.cli.console import Talk
     from prefixledger.ingest import IngestSummary
     from prefixledger.outcomes import ReplayResult, ReportResult
+    from prefixledger.replay import ReplaySummary
 
 R = TypeVar("R")
 
@@ -48,7 +49,7 @@ def say_replays(result: ReplayResult, talk: Talk, *, as_json: bool) -> None:
             f"{one.lookups:,}",
             f"{one.prompt_tokens:,}",
             f"{one.hit_tokens:,}",
-            f"{one.token_hit_rate:.1%}" if one.prompt_tokens else "-",
+            _rate(one),
             f"{one.ideal_hit_rate:.1%}" if one.prompt_tokens else "-",
         )
         for one in result.replays
@@ -56,6 +57,16 @@ def say_replays(result: ReplayResult, talk: Talk, *, as_json: bool) -> None:
     print_table(data_console(), columns, rows, right=range(1, len(columns)))
     sql = "SELECT cause, sum(tokens) FROM misses GROUP BY ALL"
     talk.say(f'next: prefixledger query "{sql}" --workspace {result.workspace}')
+
+
+def _rate(one: ReplaySummary) -> str:
+    """Return the hit rate, with its spread where a router draws."""
+    from prefixledger.attribute.spread import spread_of_rates
+
+    if not one.prompt_tokens:
+        return "-"
+    spread = spread_of_rates(one.drawn_hit_rates)
+    return f"{one.token_hit_rate:.1%}" if spread is None else f"{one.token_hit_rate:.1%} ({spread.told})"
 
 
 def say_report(result: ReportResult, talk: Talk, *, as_json: bool) -> None:

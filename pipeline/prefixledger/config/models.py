@@ -301,6 +301,7 @@ class Scenario(Part):
 
     name: str = DEFAULT_NAME
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    seeds: Annotated[int, Field(ge=1, le=100)] = 5
     pool: Annotated[tuple[Pool, ...], Field(strict=False)] = (Pool(),)
     event: Annotated[tuple[Event, ...], Field(strict=False)] = ()
     pricing: Pricing = Pricing()

@@ -49,6 +49,10 @@ _POOL_TABLES = ("cache", "fleet", "in_flight", "model", "tier")
 
 _COMMENTS: dict[tuple[str, str], str] = {
     ("Scenario", "seed"): "decides everything random",
+    (
+        "Scenario",
+        "seeds",
+    ): "where a router draws, its hits are replayed under so many seeds from that one on; 1: no spread",
     ("Cache", "profile"): " | ".join(PROFILES),
     ("Cache", "version"): "of vLLM: up to 0.22 freed partial blocks wait behind all others",
     ("Cache", "capacity"): '"60000 blocks", "1000000 tokens" or "60GiB" per replica, "unlimited", "from-log"',

@@ -20,6 +20,7 @@ _FILES = {
     "removals": schema.REMOVALS,
     "events": schema.EVENTS,
     "replicas": schema.REPLICAS,
+    "draws": schema.DRAWS,
     "warmups": schema.WARMUPS,
     "ladder": schema.LADDER,
     "shared": schema.SHARED,

@@ -127,6 +127,21 @@ def make_plan(log: Log, scenario: Scenario, events: Sequence[NamedEvent]) -> Pla
     return Plan(tuple(plans), tuple(told))
 
 
+def placed_anew(plan: PoolPlan, log: Log, seed: int) -> PoolPlan:
+    """Return a pool whose router draws by another seed; all else stays as it is.
+
+    Args:
+        plan: A pool that a router has placed.
+        log: All lookups.
+        seed: Decides what is drawn.
+    """
+    fleet = plan.pool.fleet
+    assert plan.fleet.membership is not None
+    view, _ = router_view(log, plan.pool, plan.mine, plan.fleet, seed)
+    placed = route(fleet.routing, view, plan.fleet.membership, fleet.options)
+    return replace(plan, replica=placed.replica, branch=placed.branch)
+
+
 def _place(
     log: Log,
     pool: Pool,

@@ -24,6 +24,7 @@ from prefixledger.errors import UsageError
 from prefixledger.replay.routers.base import (
     HASH,
     RANDOM,
+    TIE,
     TURN,
     Placement,
     Router,
@@ -54,6 +55,7 @@ __all__ = [
     "STATEFUL",
     "Placement",
     "RouterView",
+    "draws",
     "needs_load",
     "needs_sessions",
     "route",
@@ -91,6 +93,17 @@ def route(
         if here.any():
             replica[here] = members[(ticket[here] % np.uint64(members.size)).astype(np.int64)]
     return Placement(replica, branch)
+
+
+def draws(routing: str, branch: NDArray[np.int8]) -> bool:
+    """Tell whether a router would have placed its lookups otherwise under another seed.
+
+    Args:
+        routing: Its name.
+        branch: int8[k], why it sent each where it did. A router that says so whenever it draws, and never did, decides
+            the same under every seed.
+    """
+    return routing in _DRAWS_UNSAID or bool(np.isin(branch, (RANDOM, TIE)).any())
 
 
 def needs_load(routing: str, options: RouterOptions) -> bool:
@@ -153,6 +166,9 @@ _MAKERS: dict[type[RouterOptions], Callable[[RouterView, Any], Router]] = {
     AibrixPrefix: AibrixPrefixRouter,
     RayPrefix: RayPrefixRouter,
 }
+
+_DRAWS_UNSAID = frozenset({"aibrix-prefix", "ray-prefix"})
+"""AIBrix shuffles equals before it ranks them, Ray draws the two that it compares: the branch names the rule, not that."""
 
 STATEFUL = tuple(ROUTER_OPTIONS)
 """Routers that remember, go by what is in flight, or have options."""

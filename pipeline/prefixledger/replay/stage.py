@@ -28,6 +28,7 @@ from prefixledger.replay.plan import make_plan
 from prefixledger.replay.pool_run import run_pool
 from prefixledger.replay.pools import replayed_rows
 from prefixledger.replay.replayed_curve import replayed_curve
+from prefixledger.replay.seeds import drawn_again
 from prefixledger.replay.shared_nodes import shared_nodes
 from prefixledger.replay.store import check_name, keep, reuse
 from prefixledger.replay.summary import summarize
@@ -155,6 +156,8 @@ def replay_log(
     tell("replay")
     runs = [run_pool(pool, log, chains) for pool in plan.pools]
     numbering = number_all(runs)
+    tell("draw again")
+    drawn = drawn_again(log, scenario, runs, chains)
     tell("climb the ladder")
     rungs = [climb(run) for run in runs]
     ideal = ideal_hits(runs, log.lookups, chains)
@@ -168,6 +171,7 @@ def replay_log(
         "removals.parquet": tables.removals(runs, numbering, chains),
         "events.parquet": tables.events(runs, numbering),
         "replicas.parquet": tables.replicas(runs),
+        "draws.parquet": tables.draws(drawn, runs, numbering),
         "warmups.parquet": tables.warmups(_warm_ups(log, runs)),
         "ladder.parquet": tables.ladder(runs, rungs, ideal, numbering),
         "shared.parquet": tables.shared(shared, log),
@@ -175,7 +179,7 @@ def replay_log(
         **_curves(runs, touches),
     }
     notes = (*plan.notes, *run_notes(runs))
-    return files, summarize(scenario.name, log, runs, rungs, ideal, notes)
+    return files, summarize(scenario.name, log, runs, rungs, ideal, notes, drawn)
 
 
 def _in_order(runs: Sequence[PoolRun], numbering: Numbering) -> NDArray[np.int64]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from prefixledger.replay.lookups import Log
     from prefixledger.replay.pool_run import PoolRun
+    from prefixledger.replay.seeds import Draw
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ class PoolSummary:
         hit_tokens: Tokens that hit.
         hit_host_tokens: Of these, tokens from a lower tier.
         ladder: The rungs, from pooled to capacity.
+        drawn_hit_tokens: Tokens that hit under each seed, that of the replay first; empty where no router draws.
     """
 
     pool: int
@@ -72,6 +74,7 @@ class PoolSummary:
     hit_tokens: int
     hit_host_tokens: int
     ladder: tuple[Rung, ...]
+    drawn_hit_tokens: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,14 @@ class ReplaySummary:
         """Ideal hit tokens over prompt tokens, 0 for no token."""
         return self.ideal_hit_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
 
+    @property
+    def drawn_hit_rates(self) -> tuple[float, ...]:
+        """Token hit rate under each seed, that of the replay first; empty where no router draws."""
+        drawn = [pool.drawn_hit_tokens for pool in self.pools if pool.drawn_hit_tokens]
+        fixed = self.hit_tokens - sum(tokens[0] for tokens in drawn)
+        asked = self.prompt_tokens or 1
+        return tuple((fixed + sum(tokens)) / asked for tokens in zip(*drawn, strict=True))
+
     def stored(self, folder: Path, digest: str) -> ReplaySummary:
         """Return it with the place it is kept at and what it was made from."""
         return replace(self, folder=folder, digest=digest)
@@ -132,6 +143,7 @@ def summarize(
     rungs: Sequence[Mapping[str, NDArray[np.int64]]],
     ideal_blocks: NDArray[np.int64],
     notes: Sequence[str],
+    drawn: Sequence[Sequence[Draw]] = (),
 ) -> ReplaySummary:
     """Add up a replay.
 
@@ -142,9 +154,13 @@ def summarize(
         rungs: For each pool the hit blocks of its lookups on each rung.
         ideal_blocks: int64[m], ideal hits, in order of arrival.
         notes: What the reader must know.
+        drawn: For each pool its hits under each seed; empty: none draws.
     """
     failed, unkeyed = count_others(log)
-    pools = tuple(_pool_summary(run, rung) for run, rung in zip(runs, rungs, strict=True))
+    pools = tuple(
+        _pool_summary(run, rung, again)
+        for run, rung, again in zip(runs, rungs, drawn or [()] * len(runs), strict=True)
+    )
     return ReplaySummary(
         name=name,
         folder=Path(),
@@ -161,7 +177,7 @@ def summarize(
     )
 
 
-def _pool_summary(run: PoolRun, rungs: Mapping[str, NDArray[np.int64]]) -> PoolSummary:
+def _pool_summary(run: PoolRun, rungs: Mapping[str, NDArray[np.int64]], drawn: Sequence[Draw]) -> PoolSummary:
     plan, size = run.plan, run.plan.block_size
     blocks = {rung: int(hits.sum()) for rung, hits in rungs.items()}
     return PoolSummary(
@@ -181,6 +197,7 @@ def _pool_summary(run: PoolRun, rungs: Mapping[str, NDArray[np.int64]]) -> PoolS
         hit_tokens=int(run.hit_blocks.sum()) * size,
         hit_host_tokens=int(run.host_blocks.sum()) * size,
         ladder=tuple(Rung(rung, hits, hits * size) for rung, hits in blocks.items()),
+        drawn_hit_tokens=tuple(int(one.hit_tokens.sum()) for one in drawn),
     )
 
 
@@ -202,4 +219,9 @@ def from_json(value: dict[str, Any], folder: Path) -> ReplaySummary:
 def _pool(value: dict[str, Any]) -> PoolSummary:
     pool = PoolSummary(**value)
     rungs = tuple(Rung(**rung) for rung in value["ladder"])
-    return replace(pool, replicas=tuple(value["replicas"]), ladder=rungs)
+    return replace(
+        pool,
+        replicas=tuple(value["replicas"]),
+        ladder=rungs,
+        drawn_hit_tokens=tuple(value["drawn_hit_tokens"]),
+    )

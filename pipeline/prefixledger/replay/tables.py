@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from prefixledger.replay.lookups import Log
     from prefixledger.replay.numbering import Numbering
     from prefixledger.replay.pool_run import PoolRun
+    from prefixledger.replay.seeds import Draw
     from prefixledger.replay.shared_nodes import SharedNodes
     from prefixledger.replay.warmup import WarmUp
 
@@ -197,6 +198,29 @@ def lookup_shared(found: SharedNodes) -> pa.Table:
             "n_blocks": found.piece_n_blocks,
         },
     )
+
+
+def draws(found: Sequence[Sequence[Draw]], runs: Sequence[PoolRun], numbering: Numbering) -> pa.Table:
+    """Return DRAWS, by draw and lookup."""
+    number = np.empty(numbering.order.size, np.int64)
+    arrival = _all(runs, lambda run: run.lookup)[numbering.order]
+    number[arrival] = np.arange(arrival.size)
+    parts = [
+        _table(
+            schema.DRAWS,
+            {
+                "draw": np.full(one.lookup.size, one.draw),
+                "lookup": number[one.lookup],
+                "pool": np.full(one.lookup.size, one.pool),
+                "replica": one.replica,
+                "hit_tokens": one.hit_tokens,
+            },
+        )
+        for of_pool in found
+        for one in of_pool
+    ]
+    whole = pa.concat_tables([schema.DRAWS.arrow().empty_table(), *parts])
+    return whole.sort_by([("draw", "ascending"), ("lookup", "ascending")]).combine_chunks()
 
 
 def curve(
