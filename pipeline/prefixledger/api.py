@@ -203,6 +203,7 @@ def report(
     replica_grace: str | None = None,
     engine_log: Sequence[str | Path] = (),
     max_gap_pp: float | None = None,
+    fail_on: Sequence[str] = (),
     format: str | None = None,
     map: str | Path | None = None,
     block_size: int | None = None,
@@ -237,6 +238,8 @@ def report(
         replica_grace: See ``replay``.
         engine_log: See ``replay``.
         max_gap_pp: See ``replay``; within the window of the report.
+        fail_on: Rules such as ``token_hit_rate<0.8``, ``evicted_share>5%``, ``gap-to-ideal``, ``rejects`` and
+            ``reads-zero-writes-climb``; see ``report.rules.names``.
         format: See ``ingest``, as for all that follow.
         map: See ``ingest``.
         block_size: See ``ingest``.
@@ -263,7 +266,7 @@ def report(
     Raises:
         UsageError: An option, a scenario or an event file cannot be used, or a foreign file is in the way.
         InputError: As for ``ingest``; the report is written first where there are rows for one.
-        RuleCrossedError: As for ``replay``; the report is written first.
+        RuleCrossedError: As for ``replay``, or a rule of ``fail_on`` is crossed; the report is written first.
     """
     from prefixledger import outcomes, stages
 
@@ -275,13 +278,14 @@ def report(
     )  # fmt: skip
     logs, place = stages.resolve(sources, workspace)
     question = stages.ask(scenario, events, replica_grace)
-    page = stages.page(output, from_, to, tz, show_ids=show_ids, force=force)
+    page = stages.page(output, from_, to, tz, fail_on=fail_on, show_ids=show_ids, force=force)
     with stages.running(place, "report", force=force):
         read = stages.ingested(logs, place, options, progress)
         read = stages.engine_logs_read(read, engine_log, place, options, progress)
         replays = stages.replayed(place, question, progress, options.jobs)
         result = read.checked(stages.reported(place, page, read, replays, progress))
     outcomes.check_gap(result.compared, max_gap_pp, result)
+    outcomes.check_rules(result)
     return result
 
 

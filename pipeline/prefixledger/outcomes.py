@@ -48,6 +48,7 @@ class ReportResult:
         csv: The folder of tables.
         lines: The account and the verdict as plain text; the verdict is the last line.
         compared: The hits of the first replay beside those that the service reports; None where no lookup has both.
+        crossed: A sentence for each rule of ``--fail-on`` that the report crosses.
     """
 
     workspace: Path
@@ -58,6 +59,7 @@ class ReportResult:
     csv: Path
     lines: tuple[str, ...]
     compared: Comparison | CounterComparison | None = None
+    crossed: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -108,6 +110,18 @@ class GapError(RuleCrossedError):
         self.result = result
 
 
+class RulesCrossedError(RuleCrossedError):
+    """Everything was done, and the report says what ``--fail-on`` forbids.
+
+    Attributes:
+        result: What the verb would have returned.
+    """
+
+    def __init__(self, crossed: tuple[str, ...], result: ReportResult) -> None:
+        super().__init__("; ".join(crossed), hint="the report is written; its findings say what moved")
+        self.result = result
+
+
 def check_gap(
     compared: Comparison | CounterComparison | None,
     max_gap_pp: float | None,
@@ -134,6 +148,16 @@ def check_gap(
             "check capacity, TTL, replicas and block size of the scenario before its causes are believed",
             result,
         )
+
+
+def check_rules(result: ReportResult) -> None:
+    """Hold a report to the rules of ``--fail-on``.
+
+    Raises:
+        RulesCrossedError: It crosses one or more.
+    """
+    if result.crossed:
+        raise RulesCrossedError(result.crossed, result)
 
 
 @dataclass(frozen=True, slots=True)

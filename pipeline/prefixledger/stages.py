@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from prefixledger.ingest.account import Progress as BytesRead
     from prefixledger.progress import Progress
     from prefixledger.replay import ReplaySummary
+    from prefixledger.report.rules import Rule
 
 _DEMO_MARK = "demo.txt"
 
@@ -58,6 +59,7 @@ class Page:
         to_us: First moment after it; None is chosen.
         zone: IANA name of the zone of its times.
         show_ids: Whether ids are shown whole.
+        rules: What it must not say.
     """
 
     output: Path
@@ -65,6 +67,7 @@ class Page:
     to_us: int | None
     zone: str
     show_ids: bool
+    rules: tuple[Rule, ...] = ()
 
 
 def resolve(sources: Sequence[str | Path], workspace: str | Path) -> tuple[tuple[str | Path, ...], Workspace]:
@@ -240,15 +243,23 @@ def exported(
 
 
 def page(
-    output: str | Path, from_: str | None, to: str | None, tz: str, *, show_ids: bool, force: bool
+    output: str | Path,
+    from_: str | None,
+    to: str | None,
+    tz: str,
+    *,
+    fail_on: Sequence[str],
+    show_ids: bool,
+    force: bool,
 ) -> Page:
     """Settle what a report is to look like before anything is read.
 
     Raises:
-        UsageError: A time or the zone does not exist, or a foreign file is in the way.
+        UsageError: A time, the zone or a rule does not exist, or a foreign file is in the way.
     """
     from prefixledger import report
     from prefixledger.config.units import parse_time_us
+    from prefixledger.report.rules import rules
 
     try:
         zone = ZoneInfo(tz)
@@ -256,7 +267,7 @@ def page(
         raise UsageError(f"there is no time zone {tz!r}", hint='write "UTC", "Europe/Berlin" …') from error
     report.check(Path(output), force=force)
     first, last = (None if text is None else parse_time_us(text, zone) for text in (from_, to))
-    return Page(Path(output), first, last, tz, show_ids)
+    return Page(Path(output), first, last, tz, show_ids, rules(fail_on))
 
 
 def reported(
@@ -283,6 +294,7 @@ def reported(
         written.csv,
         lines,
         compared if compared is not None or engines is None else engines.compared,
+        report.crossed(asked.rules, written.values),
     )
 
 

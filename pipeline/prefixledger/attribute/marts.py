@@ -44,6 +44,7 @@ STEPS = (
     "60_marts/gap",
     "60_marts/observed_hours",
     "60_marts/engine_hours",
+    "60_marts/silent_writes",
     "60_marts/owned",
     "60_marts/visits",
     "60_marts/prefixes",
@@ -87,6 +88,7 @@ class Marts:
         gap: Hits of the replay beside those that the service reports, in one row.
         observed_hours: The same by replica and hour.
         engine_hours: What engines said of their caches, by replica and hour.
+        silent_writes: Models and tenants whose cache was written on a day and never read, by the usage in the log.
         prefixes: By shared prefix.
         resets: By reset.
         recovery: By reset and minute around it.
@@ -114,6 +116,7 @@ class Marts:
     gap: pa.Table
     observed_hours: pa.Table
     engine_hours: pa.Table
+    silent_writes: pa.Table
     prefixes: pa.Table
     resets: pa.Table
     recovery: pa.Table

@@ -182,6 +182,14 @@ replay_options = _together(
     ),
 )
 
+fail_on_option = click.option(
+    "--fail-on",
+    multiple=True,
+    metavar="RULE",
+    help="Exit 1 when the report says so: 'token_hit_rate<0.8', 'evicted_share>5%', gap-to-ideal, rejects, "
+    "reads-zero-writes-climb; may be given several times.",
+)
+
 output_option = click.option(
     "-o",
     "--output",

@@ -9,6 +9,7 @@ import click
 from prefixledger.cli.bars import progress_of
 from prefixledger.cli.console import talk_of
 from prefixledger.cli.options import (
+    fail_on_option,
     force_option,
     json_option,
     log_options,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 @workspace_option
 @window_options
 @replay_options
+@fail_on_option
 @log_options
 @show_ids_option
 @force_option

@@ -82,12 +82,12 @@ def say_report(result: ReportResult, talk: Talk, *, as_json: bool) -> None:
 
 
 def finish(verb: Callable[[], R], say: Callable[[R], None]) -> None:
-    """Run a verb and say what it did, also where it then fails because of too many rejects or too large a gap."""
-    from prefixledger.outcomes import GapError, PartialInputError
+    """Run a verb and say what it did, also where rejects, the gap to the service or a rule then fail it."""
+    from prefixledger.outcomes import GapError, PartialInputError, RulesCrossedError
 
     try:
         result = verb()
-    except (PartialInputError, GapError) as error:
+    except (PartialInputError, GapError, RulesCrossedError) as error:
         say(cast("R", error.result))
         raise
     say(result)

@@ -246,3 +246,24 @@ class Observed:
             return 0
         most = self.both_ideal_tokens + self.both_block_tokens
         return max(0, self.compared.reported_hit_tokens - most)
+
+
+@dataclass(frozen=True, slots=True)
+class SilentWrites:
+    """A cache that was written on one day and never read, by the usage in the log.
+
+    Attributes:
+        model: Name of the model; None where the log names none.
+        tenant: The tenant; None where the log names none.
+        day_us: Start of the day, UTC microseconds.
+        requests: Lookups with usage.
+        written_tokens: Tokens written.
+        prompt_tokens: Tokens asked.
+    """
+
+    model: str | None
+    tenant: str | None
+    day_us: int
+    requests: int
+    written_tokens: int
+    prompt_tokens: int

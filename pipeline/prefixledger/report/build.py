@@ -72,6 +72,7 @@ def build(workspace: Workspace, replays: Sequence[ReplaySummary], stretch: Stret
         branches=from_marts.branches(marts),
         curves=pool_curves(first, scenario, marts),
         events=from_marts.events(marts),
+        silent_writes=from_marts.silent_writes(marts),
         engines=from_marts.engines(marts) if marts.engine_hours.num_rows else None,
     )
     return replace(view, findings=derive(view))

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from prefixledger.attribute.comparison import comparison, counter_comparison
 from prefixledger.economics.formulas import break_even_hit_rate, prefill_gpu_hours
-from prefixledger.report.books import Book, Detail, EngineHour, Engines, Observed, ObservedHour
+from prefixledger.report.books import (
+    Book,
+    Detail,
+    EngineHour,
+    Engines,
+    Observed,
+    ObservedHour,
+    SilentWrites,
+)
 from prefixledger.report.load_parts import Balance, Branch
 from prefixledger.report.parts import (
     Breakdown,
@@ -328,3 +336,18 @@ def _rates(marts: Marts, currency: str) -> str:
     """Say where the prices of a currency come from."""
     sources = sorted({use.card.source for use in marts.cards if use.card.currency == currency})
     return f"Rates: {', '.join(sources)}" if sources else ""
+
+
+def silent_writes(marts: Marts) -> tuple[SilentWrites, ...]:
+    """Return caches that were written on a day and never read, most tokens first."""
+    return tuple(
+        SilentWrites(
+            row["model"],
+            row["tenant"],
+            microseconds(row["day_at"]) or 0,
+            row["requests"],
+            row["written_tokens"],
+            row["prompt_tokens"],
+        )
+        for row in marts.silent_writes.to_pylist()
+    )

@@ -71,6 +71,11 @@ def tables(twin: dict[str, Any]) -> tuple[Csv, ...]:
         _of("capacity_curve.csv", "hits of one capacity", twin["curves"]["capacity"]),
         _of("ttl_curve.csv", "hits and price of one time to live", twin["curves"]["ttl"]),
         _of("events.csv", "one reset or release", twin["events"]),
+        _of(
+            "silent_writes.csv",
+            "one model and tenant whose cache was written on a day and never read",
+            twin["silent_writes"],
+        ),
         _of("findings.csv", "one finding", twin["findings"]),
     )
 

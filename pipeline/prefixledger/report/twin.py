@@ -45,6 +45,7 @@ def twin(view: ReportView, *, show_ids: bool = False) -> dict[str, Any]:
         "curves": twin_parts.curves_value(view),
         "routing": twin_parts.routing_value(view),
         "engines": None if view.engines is None else twin_parts.engines_value(view.engines),
+        "silent_writes": twin_parts.silent_writes_value(view),
         "events": twin_parts.events_value(view),
         "findings": [twin_parts.finding_value(finding, show_ids=show_ids) for finding in view.findings],
         "recommendations": [

@@ -237,6 +237,21 @@ def events_value(view: ReportView) -> list[dict[str, Any]]:
     ]
 
 
+def silent_writes_value(view: ReportView) -> list[dict[str, Any]]:
+    """Return the caches that were written on a day and never read."""
+    return [
+        {
+            "model": s.model,
+            "tenant": s.tenant,
+            "day": iso(s.day_us),
+            "requests": s.requests,
+            "written_tokens": s.written_tokens,
+            "prompt_tokens": s.prompt_tokens,
+        }
+        for s in view.silent_writes
+    ]
+
+
 def compared_value(observed: Observed) -> dict[str, Any] | None:
     """Return the lookups that have both keys and usage; None where there are none."""
     both = observed.compared

@@ -9,7 +9,7 @@ from prefixledger.report.books import rate
 from prefixledger.report.parts import Prefixes, Timeline
 
 if TYPE_CHECKING:
-    from prefixledger.report.books import Book, Detail, Engines, Observed
+    from prefixledger.report.books import Book, Detail, Engines, Observed, SilentWrites
     from prefixledger.report.load_parts import Balance, Branch
     from prefixledger.report.parts import (
         Breakdown,
@@ -190,6 +190,7 @@ class ReportView:
         events: Resets and releases, in order of time.
         findings: Ranked, largest first.
         engines: What engines said of their caches; None where they said nothing.
+        silent_writes: Caches that were written on a day and never read.
     """
 
     results: tuple[Result, ...]
@@ -207,6 +208,7 @@ class ReportView:
     events: tuple[Event, ...] = ()
     findings: tuple[Finding, ...] = ()
     engines: Engines | None = None
+    silent_writes: tuple[SilentWrites, ...] = ()
 
     @property
     def result(self) -> Result:

@@ -33,12 +33,14 @@ class Written:
         json: Its twin.
         csv: The folder of tables.
         html_bytes: Size of the page.
+        values: What the twin says.
     """
 
     html: Path
     json: Path
     csv: Path
     html_bytes: int
+    values: dict[str, Any]
 
 
 def write(view: ReportView, output: Path, *, force: bool = False, show_ids: bool = False) -> Written:
@@ -67,7 +69,7 @@ def write(view: ReportView, output: Path, *, force: bool = False, show_ids: bool
             place=Place(str(output)),
             hint="give another place with -o",
         ) from error
-    return Written(written.html, written.json, written.csv, len(page.encode()))
+    return Written(written.html, written.json, written.csv, len(page.encode()), values)
 
 
 def check(output: Path, *, force: bool = False) -> Written:
@@ -82,7 +84,7 @@ def check(output: Path, *, force: bool = False) -> Written:
             place=Place(str(output)),
             hint="give a name that ends in .html; the .json and the .csv folder go beside it",
         )
-    planned = Written(output, output.with_suffix(".json"), output.with_suffix(".csv"), 0)
+    planned = Written(output, output.with_suffix(".json"), output.with_suffix(".csv"), 0, {})
     for path, ours in ((planned.html, _our_page), (planned.json, _our_twin), (planned.csv, _our_folder)):
         if not path.exists() and not path.is_symlink():
             continue

@@ -216,3 +216,17 @@ def test_export_prints_what_it_wrote(
     assert told["blocks"] == SHARED + OWN
     assert "distinct blocks" in printed.err
     assert app.run(["export", str(tmp_path / "none"), "-o", str(output)]) == 2
+
+
+def test_a_crossed_rule_is_exit_1_after_the_report_is_written(
+    log: Path, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A schedule learns of it from the exit code, people from the page and from the last line on stderr."""
+    asked = ["report", str(log), "--fail-on", "cold_share<1%", "--fail-on", "token_hit_rate<80%"]
+    assert app.run(asked) == 1
+    out, err = capsys.readouterr()
+    assert (place / "prefixledger.html").is_file()
+    assert "asked" in out
+    assert "token_hit_rate<80%: it is 0.73" in err
+    assert "cold_share" not in err
+    assert app.run(["report", ".prefixledger", "--fail-on", "token_hit_rate<50%"]) == 0
