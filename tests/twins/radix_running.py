@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from twins.radix_tree import Node, Tree
 
@@ -73,8 +73,8 @@ class Run:
     own: int
     slots: int
     alive: bool = True
-    inserted: int = 0
     stopped: bool = False
+    shown: bool = False
 
 
 @dataclass(slots=True)
@@ -100,37 +100,6 @@ def above(node: LockedNode | None) -> list[LockedNode]:
         found.append(node)
         node = node.parent
     return found
-
-
-@dataclass(slots=True)
-class Running:
-    """All replicas; ``resets`` are (at, replica, force) in order of time."""
-
-    rows: list[Row]
-    block: int
-    capacity: int
-    replicas: int = 1
-    ttl: int = -1
-    output: str = "ignore"
-    hit_saves_us: float = 0.0
-    resets: list[tuple[int, int, bool]] = field(default_factory=list)
-    answer: Answer = field(init=False)
-
-    def run(self) -> Answer:
-        """Replay every replica."""
-        n = len(self.rows)
-        self.answer = Answer(
-            [0] * n,
-            [0] * n,
-            [0] * n,
-            [False] * n,
-            [(-1, 0)] * n,
-            [False] * len(self.resets),
-            [-1] * self.replicas,
-        )
-        for number in range(self.replicas):
-            Replica(self, number).run()
-        return self.answer
 
 
 class Replica:
@@ -186,6 +155,7 @@ class Replica:
             assert not node.children
             del node.parent.children[node.key[0]]
             node.dead = True
+        late.reverse()  # of those that one lookup used last, children first
         for node in sorted(late, key=lambda node: node.used):
             self.note("expired", -1, node.used[0] + ttl, node)
 
@@ -350,3 +320,35 @@ class Replica:
                 waiting.pop(0)
                 self.settle(now)
         self.expire(1 << 60)
+
+
+@dataclass(slots=True)
+class Running:
+    """All replicas; ``resets`` are (at, replica, force) in order of time."""
+
+    rows: list[Row]
+    block: int
+    capacity: int
+    replicas: int = 1
+    ttl: int = -1
+    output: str = "ignore"
+    hit_saves_us: float = 0.0
+    resets: list[tuple[int, int, bool]] = field(default_factory=list)
+    answer: Answer = field(init=False)
+    watched: ClassVar[type[Replica]] = Replica
+
+    def run(self) -> Answer:
+        """Replay every replica."""
+        n = len(self.rows)
+        self.answer = Answer(
+            [0] * n,
+            [0] * n,
+            [0] * n,
+            [False] * n,
+            [(-1, 0)] * n,
+            [False] * len(self.resets),
+            [-1] * self.replicas,
+        )
+        for number in range(self.replicas):
+            self.watched(self, number).run()
+        return self.answer

@@ -113,7 +113,10 @@ def _pools(scenario: Scenario, lookup_facts: pa.Table) -> pa.Table:
     return pa.table(
         {
             "pool": pa.array([number for number, _, _ in rows], pa.int32()),
-            "ttl_us": pa.array([pool.cache.ttl_us for _, pool, _ in rows], pa.int64()),
+            # What expires above is kept below: it is missed where the tier had to give it up.
+            "ttl_us": pa.array(
+                [None if pool.tier is not None else pool.cache.ttl_us for _, pool, _ in rows], pa.int64()
+            ),
             "capacity_blocks": pa.array([pool.capacity_blocks(size) for _, pool, size in rows], pa.int64()),
         }
     )

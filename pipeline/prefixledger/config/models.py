@@ -251,7 +251,10 @@ class Pool(Part):
     def tier_blocks(self, block_size: int) -> int | None:
         """Return the blocks that the lower tier holds, of one replica or of the fleet; None is unlimited."""
         assert self.tier is not None
-        return self._blocks(self.tier.size, block_size)
+        if self.tier.times is None:
+            return self._blocks(self.tier.size, block_size)
+        above = self.capacity_blocks(block_size)
+        return None if above is None else int(above * self.tier.times)
 
     def _blocks(self, size: Capacity, block_size: int) -> int | None:
         if size.unit == FROM_LOG:
@@ -267,6 +270,13 @@ class Pool(Part):
         return size.amount // (block_size if size.unit == "tokens" else 1)
 
     @model_validator(mode="after")
+    def _tiered(self) -> Pool:
+        if self.tier is not None:
+            # Written past the frozen model: a validator may complete what it validates.
+            object.__setattr__(self, "tier", self.tier.under(self.cache.profile))
+        return self
+
+    @model_validator(mode="after")
     def _sized(self) -> Pool:
         for key, part in (("cache", self.cache), ("tier", self.tier)):
             if part is not None and part.size.unit == "bytes" and self.model is None:
@@ -275,24 +285,6 @@ class Pool(Part):
                     "add [pool.model] with layers, kv_heads, head_dim and dtype, or give blocks or tokens",
                     at=(key, "capacity"),
                 )
-        return self
-
-    @model_validator(mode="after")
-    def _tiered(self) -> Pool:
-        if self.tier is None:
-            return self
-        if self.cache.profile != "vllm":
-            raise refusal(
-                f"profile {self.cache.profile!r} cannot be replayed with a lower tier",
-                'leave [pool.tier] out, or replay profile "vllm"',
-                at=("tier",),
-            )
-        if self.cache.ttl_us is not None:
-            raise refusal(
-                "a cache with a TTL cannot be replayed with a lower tier",
-                'set ttl = "none": the host tiers of engines keep blocks until they need the room',
-                at=("cache", "ttl"),
-            )
         return self
 
 

@@ -44,6 +44,7 @@ def pool_evidence(run: PoolRun, touches: Touches) -> Evidence:
         resident=run.gone.first.astype(np.int32),  # behind a hole nothing can hit, so the first one counts
         expired=run.gone.expired,
         after=run.gone.after,
+        admits=run.gone.admits,
     )
     found = collect_evidence(
         touches,

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prefixledger.replay.chains import Chains
-    from prefixledger.replay.extents import Resets
+    from prefixledger.replay.extents import Replayed, Resets
     from prefixledger.replay.lookups import Lookups
     from prefixledger.replay.pool_run import PoolRun
+    from prefixledger.replay.sglang import RadixReplayed
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ def climb(run: PoolRun) -> dict[str, NDArray[np.int64]]:
 
     Prompts refused at the replayed capacity ask nothing on any rung. Rungs ask in the order and at the times of
     the replay, one request at a time and without output; what running requests change comes after the ladder.
-    A lower tier stands on the last rung, with the capacity that it adds to. A store that all replicas share leaves no
+    A lower tier stands on the last rung, with the capacity that it adds to, and keeps what expires above. A store that all replicas share leaves no
     loss to routing and resets: on the rungs between, it is the unlimited cache that all of them ask.
     """
     if run.hosted is not None:
@@ -65,8 +66,11 @@ def climb(run: PoolRun) -> dict[str, NDArray[np.int64]]:
         "resets": _unlimited(asked, log.replicas, resets=resets),
         "ttl": _unlimited(asked, log.replicas, resets=resets, ttl_us=plan.ttl_us),
     }
-    if plan.pool.tier is not None and plan.pool.tier.shared:
-        rungs |= dict.fromkeys(("per_replica", "resets", "ttl"), rungs["pooled"])
+    if plan.pool.tier is not None:
+        # A tier keeps what expires above: the TTL takes nothing that room in the tier would not have kept.
+        rungs["ttl"] = rungs["resets"]
+        if plan.pool.tier.shared:
+            rungs |= dict.fromkeys(("per_replica", "resets", "ttl"), rungs["pooled"])
     elif plan.capacity_blocks is None:
         return {**rungs, "capacity": rungs["ttl"]}
     rungs["capacity"] = _at_capacity(run, resets)
@@ -154,24 +158,27 @@ def _at_capacity(run: PoolRun, resets: Resets) -> NDArray[np.int64]:
         path_offset=log.paths.offset,
         path_chain=log.paths.chain,
     )
+    with_tier = run.plan.pool.tier is not None
+    replayed: RadixReplayed | Replayed
     if run.plan.pool.cache.profile == "sglang":
-        tree = radix_pool(
+        replayed = radix_pool(
             traffic, log.chains, block_size=log.block_size, replicas=log.replicas, resets=resets
-        ).replay(capacity_blocks=run.plan.capacity_blocks, ttl_us=run.plan.ttl_us)
-        return tree.hit_blocks.astype(np.int64)
-    replayed = replay_extents(
-        traffic,
-        log.chains.chain_length,
-        block_size=log.block_size,
-        replicas=log.replicas,
-        capacity_blocks=run.plan.capacity_blocks,
-        ttl_us=run.plan.ttl_us,
-        resets=resets,
-        unhashed_in_line=log.unhashed_in_line,
-        log_removals=run.plan.pool.tier is not None,
-    )
+        ).replay(capacity_blocks=run.plan.capacity_blocks, ttl_us=run.plan.ttl_us, log_removals=with_tier)
+    else:
+        replayed = replay_extents(
+            traffic,
+            log.chains.chain_length,
+            block_size=log.block_size,
+            replicas=log.replicas,
+            capacity_blocks=run.plan.capacity_blocks,
+            ttl_us=run.plan.ttl_us,
+            resets=resets,
+            unhashed_in_line=log.unhashed_in_line,
+            log_removals=with_tier,
+        )
     hit_blocks = replayed.hit_blocks.astype(np.int64)
     if replayed.removals is None:
         return hit_blocks
-    upper = Upper(hit_blocks, log.admitted_us, log.keyed_blocks, keys_of_extents(replayed.removals), resets)
+    gone = keys_of_extents(replayed.removals)
+    upper = Upper(hit_blocks, log.admitted_us, log.keyed_blocks, gone, resets, ttl_us=run.plan.ttl_us)
     return hit_blocks + replay_tier(tier_rules(run.plan.pool, log.block_size), log, upper).host_blocks

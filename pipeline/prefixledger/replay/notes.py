@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
+from prefixledger.config.tiers import TIER_KINDS
 from prefixledger.errors import UsageError
 from prefixledger.replay.fleet import ALL, UNKNOWN
 
@@ -177,13 +178,25 @@ def _tier_notes(run: PoolRun) -> Iterator[str]:
     pool, tier = run.plan.pool.name, run.plan.pool.tier
     assert tier is not None
     where = "a store that all replicas share" if tier.shared else "the host memory of each replica"
+    size = tier.capacity if tier.times is None else f"{tier.times} times as large as the cache"
+    chunks = f", in chunks of {tier.chunk_tokens} tokens" if tier.chunk_tokens > run.plan.block_size else ""
     yield (
-        f"pool {pool!r}: the lower tier is {where}, {tier.capacity}, written {tier.write.replace('-', ' ')}; what it hits "
-        "is counted in hit_host_tokens, an evicted block was in neither tier, and needed capacities are those of the cache "
-        "above alone; there is no capacity curve"
+        f"pool {pool!r}: the lower tier is {TIER_KINDS[tier.kind].meaning}, {where}, {size}, written "
+        f"{tier.write.replace('-', ' ')}{chunks}; what it hits is counted in hit_host_tokens, an evicted block was in neither "
+        "tier, and needed capacities are those of the cache above alone; there is no capacity curve"
     )
     if run.plan.residence.hit_saves_us > 0:
         yield f"pool {pool!r}: hits in the lower tier do not shorten the estimated prefill"
+    if tier.kind == "hicache":
+        yield (
+            f"pool {pool!r}: the lower tier evicts block by block, the least recently used first and deep before shallow, "
+            "where HiCache evicts the leaves of its tree; what is loaded back takes the room that computing it would take"
+        )
+    if run.plan.ttl_us is not None:
+        yield (
+            f"pool {pool!r}: the TTL is that of the cache above; the lower tier keeps what expires there, and a miss is "
+            "evicted where the tier had to give it up"
+        )
 
 
 def run_notes(runs: Sequence[PoolRun]) -> Iterator[str]:

@@ -100,7 +100,7 @@ def make_plan(log: Log, scenario: Scenario, events: Sequence[NamedEvent]) -> Pla
         fleet, replica, branch = _place(
             log, pool, np.flatnonzero(assigned == index), mine, events, scenario.seed
         )
-        check_tier(pool, fleet)
+        check_tier(pool, fleet, block_size)
         plans.append(
             PoolPlan(
                 index=index,

@@ -119,10 +119,11 @@ def run_pool(plan: PoolPlan, log: Log, chains: Chains) -> PoolRun:
     if plan.pool.tier is None:
         return run
     assert outcome.stored_blocks is not None
-    return _with_tier(run, outcome.stored_blocks[order])
+    shown_us = None if outcome.shown_us is None else outcome.shown_us[order]
+    return _with_tier(run, outcome.stored_blocks[order], shown_us)
 
 
-def _with_tier(run: PoolRun, stored_blocks: NDArray[np.int64]) -> PoolRun:
+def _with_tier(run: PoolRun, stored_blocks: NDArray[np.int64], shown_us: NDArray[np.int64] | None) -> PoolRun:
     """Add what the lower tier hits behind the hits above it."""
     upper = Upper(
         hit_blocks=run.hit_blocks,
@@ -131,6 +132,8 @@ def _with_tier(run: PoolRun, stored_blocks: NDArray[np.int64]) -> PoolRun:
         gone=run.gone,
         resets=pack_resets(run.resets),
         output_at_release=run.plan.residence.output == "at_release",
+        shown_us=shown_us,
+        ttl_us=run.plan.ttl_us,
     )
     tier = replay_tier(tier_rules(run.plan.pool, run.plan.block_size), run.log, upper)
     return replace(

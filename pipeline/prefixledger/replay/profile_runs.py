@@ -17,6 +17,7 @@ from prefixledger.replay.outputs import find_outputs
 from prefixledger.replay.sglang import radix_pool
 from prefixledger.replay.sglang_running import replay_running
 from prefixledger.replay.textbook import BlockTraffic, replay_textbook
+from prefixledger.replay.tiers import NEVER_US
 from prefixledger.replay.touches import vllm_cap_blocks
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from prefixledger.replay.hosted_run import HostedRun
     from prefixledger.replay.lookups import Log
     from prefixledger.replay.plan import PoolPlan
+    from prefixledger.replay.sglang_running import RunningReplayed
     from prefixledger.replay.textbook import BlockRemovals
 
 
@@ -37,7 +39,8 @@ class Outcome:
 
     ``queue`` has the place of each in ``PoolPlan.mine``; None: they queued in order of arrival. ``finished_us`` is when
     each let go of its blocks; None where one request at a time is replayed. ``stored_blocks`` are the full blocks that each
-    had keyed by then; None where the profile has no lower tier. ``preempted`` is how often each lost its room to output, and
+    had keyed by then; None where the profile has no lower tier. ``shown_us`` is when each showed its prompt to others, and
+    ``tiers.NEVER_US`` where it never did; None where it does so when it is admitted. ``preempted`` is how often each lost its room to output, and
     ``recompute_tokens`` what was computed again for that; None where the profile never preempts. ``in_flight`` numbers
     lookups by their queue; None where whatever is computed is shown at once.
     """
@@ -54,6 +57,7 @@ class Outcome:
     queue: NDArray[np.int64] | None = None
     finished_us: NDArray[np.int64] | None = None
     stored_blocks: NDArray[np.int64] | None = None
+    shown_us: NDArray[np.int64] | None = None
     preempted: NDArray[np.int32] | None = None
     recompute_tokens: NDArray[np.int64] | None = None
     hosted: HostedRun | None = None
@@ -202,6 +206,7 @@ def _run_sglang(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
         first_eviction_us=replayed.first_eviction_us,
         path_end=last_block,
         touched_blocks=None,
+        stored_blocks=keyed_blocks,
     )
 
 
@@ -233,8 +238,18 @@ def _run_sglang_running(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
         touched_blocks=None if output is None else output.keyed_blocks,
         queue=asked.queue,
         finished_us=None if plan.residence.mode == "none" else replayed.finished_us,
+        stored_blocks=replayed.stored_blocks,
+        shown_us=_shown_us(asked, replayed, plan.residence.hit_saves_us),
         in_flight=InFlight(replayed.in_flight.astype(np.int64), replayed.in_flight_end.astype(np.int64)),
     )
+
+
+def _shown_us(asked: _Queued, found: RunningReplayed, hit_saves_us: float) -> NDArray[np.int64]:
+    """Return when each prompt was inserted: at the end of its prefill, unless a reset or the TTL came first."""
+    prefill_us = asked.traffic.prefill_us
+    assert prefill_us is not None
+    saved = np.minimum(prefill_us, (found.hit_blocks * hit_saves_us + 0.5).astype(np.int64))
+    return np.where(found.stored_blocks > 0, found.admitted_us + prefill_us - saved, NEVER_US)
 
 
 def _run_textbook(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:

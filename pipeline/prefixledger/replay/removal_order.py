@@ -26,6 +26,7 @@ class RemovalLog:
         resident: int32[k], blocks of the chain that are resident after it, from its head.
         expired: bool[k].
         after: int64[k], the lookup that was admitted last before it on this replica, -1 for none; None: not known.
+        admits: bool[k], whether an admission took the room, be it again after a preemption; None: not known.
     """
 
     lookup: NDArray[np.int64]
@@ -35,6 +36,7 @@ class RemovalLog:
     resident: NDArray[np.int32]
     expired: NDArray[np.bool_]
     after: NDArray[np.int64] | None = None
+    admits: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,10 @@ def place_removals(
     if removals.after is not None:
         own &= removals.after == removals.lookup
         before = np.maximum(before, removals.after + 1)
+    if removals.admits is not None:
+        own &= removals.admits
+    # A lookup may take more room at the very moment of its admission, but not before it.
+    before = np.where(removals.expired, before, np.maximum(before, removals.lookup + 1))
     before[own] = removals.lookup[own]
     for replica in range(log.replicas):  # growth at the moment of an admission may come after it
         rows = np.flatnonzero(removals.replica == replica)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from prefixledger.replay.extent_lists_kernel import heap_pop
 from prefixledger.replay.jit import part
 from prefixledger.replay.sglang_nodes_kernel import (
+    ADMITS,
     CHILDREN,
     CLOCK,
     DEAD,
@@ -38,7 +39,15 @@ from prefixledger.replay.sglang_nodes_kernel import (
     new_node,
     offer,
 )
-from prefixledger.replay.sglang_tree_kernel import R_CHAIN, R_EXPIRED, R_HI, R_LO, R_LOOKUP, R_REPLICA
+from prefixledger.replay.sglang_tree_kernel import (
+    R_ADMITS,
+    R_CHAIN,
+    R_EXPIRED,
+    R_HI,
+    R_LO,
+    R_LOOKUP,
+    R_REPLICA,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -182,6 +191,7 @@ def remove_leaf(
             removals[i, R_LO] = max(lo - chain_depth[c], 0)
             removals[i, R_HI] = min(keyed - chain_depth[c], chain_length[c])
             removals[i, R_EXPIRED] = row < 0
+            removals[i, R_ADMITS] = pool[ADMITS]
             removal_at_us[i] = at_us
             pool[REMOVED] = i + 1
     if nodes[x, LOCKS] != 0:

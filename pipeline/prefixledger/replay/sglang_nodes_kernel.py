@@ -26,9 +26,11 @@ NODE, PLACE, OWN_SLOTS, SLOTS, EPOCH, TAIL, REACH, NEXT, PREV = range(9)
 REQUEST_COLUMNS = 9
 # Entries of `pool`: the replica; blocks of the tree, those of them that are locked, slots outside the tree; events to come,
 # entries of the order of eviction; the last access; removals listed; spare rows of `nodes`, rows ever used; where the last
-# walk ended on its path; first and last of the requests that compute something.
-REPLICA, SIZE, LOCKED, OWN, EVENTS, LEAVES, CLOCK, REMOVED, SPARE, TOP, PLACE_REACHED, FIRST, LAST = range(13)
-POOL_ENTRIES = 13
+# walk ended on its path; first and last of the requests that compute something; whether what goes makes room for an admission.
+REPLICA, SIZE, LOCKED, OWN, EVENTS, LEAVES, CLOCK, REMOVED, SPARE, TOP, PLACE_REACHED, FIRST, LAST, ADMITS = (
+    range(14)
+)
+POOL_ENTRIES = 14
 NODES_FULL, REMOVALS_FULL, LEAVES_FULL = -1, -2, -3
 
 

@@ -39,6 +39,7 @@ class RunningReplayed:
         in_flight: int32[n], row that was running on the replica and computed what this one missed first, -1 for none; of
             several the one that computes most of it, then the earliest.
         in_flight_end: int32[n], blocks of the prompt up to which it did, 0 for none.
+        stored_blocks: int64[n], blocks of prompt and output with a known key that each had inserted when it let go.
         removals: None unless asked for.
     """
 
@@ -50,6 +51,7 @@ class RunningReplayed:
     first_eviction_us: NDArray[np.int64]
     in_flight: NDArray[np.int32]
     in_flight_end: NDArray[np.int32]
+    stored_blocks: NDArray[np.int64]
     removals: Removals | None
 
 
@@ -130,6 +132,7 @@ def _run(
             first_eviction_us=np.full(replicas, -1, np.int64),
             in_flight=np.full(n, -1, np.int32),
             in_flight_end=np.zeros(n, np.int32),
+            stored_blocks=np.zeros(n, np.int64),
             removals=None,
         )
         status = kernel.replay_running(
@@ -155,6 +158,7 @@ def _run(
             out.first_eviction_us,
             out.in_flight,
             out.in_flight_end,
+            out.stored_blocks,
         )
         if status >= 0:
             break

@@ -10,6 +10,7 @@ from prefixledger.replay.jit import kernel
 from prefixledger.replay.sglang_flight_kernel import begin_computing, computing, end_computing
 from prefixledger.replay.sglang_moves_kernel import evict, expire, forget_all, insert
 from prefixledger.replay.sglang_nodes_kernel import (
+    ADMITS,
     CLOCK,
     EPOCH,
     EVENTS,
@@ -83,6 +84,7 @@ def replay_running(
     first_eviction_us: NDArray[np.int64],
     in_flight: NDArray[np.int32],
     in_flight_end: NDArray[np.int32],
+    stored_blocks: NDArray[np.int64],
 ) -> int:
     """Replay the lookups of one pool.
 
@@ -133,8 +135,8 @@ def replay_running(
         heap_what: int64[3 n]; scratch: row, plus n times the kind of event.
         leaf_at: int64[any]; scratch.
         leaf_node: int64[any]; scratch.
-        pool: int64[13]; scratch.
-        removals: int32[any, 6], out, by replica and time, see ``replay_radix``.
+        pool: int64[14]; scratch.
+        removals: int32[any, 7], out, by replica and time, see ``replay_radix``.
         removal_at_us: int64[any], out; for expired blocks the last moment at which they were valid.
         hit_blocks: int32[n], out.
         admitted_us: int64[n], out.
@@ -144,6 +146,7 @@ def replay_running(
         first_eviction_us: int64[replicas], out, filled with -1.
         in_flight: int32[n], out, filled with -1: the running request that computes what this one misses first.
         in_flight_end: int32[n], out, zeros: how deep it does.
+        stored_blocks: int64[n], out, zeros: blocks with a known key that it inserted.
 
     Returns:
         The number of removals, or which scratch array was too small.
@@ -202,6 +205,7 @@ def replay_running(
             if action == _NOTHING:
                 break
             now = at
+            pool[ADMITS] = action == _ADMIT
 
             if action == _RESET:
                 if running > 0 and not reset_force[reset]:
@@ -381,6 +385,7 @@ def replay_running(
                     )
                     if status < 0:
                         return status
+                    stored_blocks[row] = keyed
                 if action == _INSERT and not (alive and requests[row, REACH] > keyed_blocks[row]):
                     end_computing(requests, pool, row)
             if action == _RELEASE:

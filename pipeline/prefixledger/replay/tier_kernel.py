@@ -10,8 +10,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# An event is 4 * number + kind: of a lookup, a removal, a release (its lookup), a reset (0).
-LOOKUP, REMOVAL, RELEASE, RESET = range(4)
+# An event is 8 * number + kind: of a lookup, a removal, a release (its lookup), a reset (0), a prompt that is shown apart
+# from its lookup (that lookup).
+LOOKUP, REMOVAL, RELEASE, RESET, SHOWN = range(5)
+KINDS = 8
 THROUGH, SELECTIVE, ON_EVICT = range(3)
 # Columns of `gone`: position of the event among all, chain, first block of the chain and end of what is gone.
 G_EVENT, G_CHAIN, G_FIRST, G_END = range(4)
@@ -39,6 +41,9 @@ def replay_tier(
     write: int,
     inclusive: bool,
     min_blocks: int,
+    chunk_blocks: int,
+    output: bool,
+    shown_apart: bool,
     log: bool,
     after: NDArray[np.int32],
     before: NDArray[np.int32],
@@ -48,11 +53,14 @@ def replay_tier(
 ) -> int:
     """Replay one tier after the other: an LRU of blocks, the least recently written or used goes first.
 
-    - A lookup reads on where its hits above end, block after block, up to its cap; fewer than ``min_blocks`` are not read.
+    - A lookup reads on where its hits above end, block after block, up to its cap; fewer than ``min_blocks`` are not read,
+      nor what is less than a chunk of ``chunk_blocks``, counted from the head of the prompt.
     - Then all full blocks of the prompt count as used, deepest first. Used blocks that the tier holds are refreshed;
-      the others are written under ``THROUGH``, and if they were hits under ``SELECTIVE`` (the second use). An exclusive
-      tier gives up all of them: they are above now.
-    - At the release of a request the same goes for the blocks that its output filled, none of which was a hit.
+      the others are written under ``THROUGH``, chunks whole, and if they were hits under ``SELECTIVE`` (the second use). An
+      exclusive tier gives up all of them: they are above now. ``shown_apart``, where the cache above shows a prompt at the
+      end of its prefill: a lookup uses what it hits and reads, and the prompt follows then.
+    - At the release of a request the same goes for the blocks that its output filled, none of which was a hit; without
+      ``output`` they are not written.
     - Blocks that the cache above removes are written under ``ON_EVICT``, deepest first, where the tier lacks them.
 
     Blocks are numbered chain by chain. Time O(blocks of all prompts).
@@ -77,6 +85,9 @@ def replay_tier(
         write: ``THROUGH``, ``SELECTIVE`` or ``ON_EVICT``.
         inclusive: Whether blocks that are read stay in the tier.
         min_blocks: The least that is read.
+        chunk_blocks: Blocks of a chunk, 1 for none.
+        output: Whether output is written at its release.
+        shown_apart: Whether prompts have events of their own, ``SHOWN``.
         log: Whether to list the blocks that are neither above nor in the tier any more.
         after: int32[n + 1]; scratch: ring of the tier's blocks, the latest behind n; -1: not in it.
         before: int32[n + 1]; scratch.
@@ -95,7 +106,7 @@ def replay_tier(
         above[:] = False
         held = 0
         for at in range(domain_start[domain], domain_start[domain + 1]):
-            number, kind = events[at] // 4, events[at] % 4
+            number, kind = events[at] // KINDS, events[at] % KINDS
             if kind == RESET:
                 after[:n] = -1
                 after[n] = before[n] = n
@@ -113,27 +124,31 @@ def replay_tier(
             else:
                 entry, entry_end = path_offset[number], path_offset[number + 1]
                 hi = keyed_blocks[number]
+                reach = hit_blocks[number] + host_blocks[number]
                 if kind == RELEASE:
-                    lo, hi = hi, stored_blocks[number]
-                else:
+                    lo, hi = hi // chunk_blocks * chunk_blocks, stored_blocks[number]
+                elif kind == LOOKUP:
                     hits = hit_blocks[number]
-                    reach = hits
                     for e in range(entry, entry_end):
                         c = path_chain[e]
                         depth = chain_depth[c]
-                        if reach < depth or reach >= cap_blocks[number]:
+                        if reach < depth or reach >= hi:
                             break
-                        stop = min(depth + chain_length[c], cap_blocks[number])
+                        stop = min(depth + chain_length[c], hi)
                         offset = chain_first[c] - depth
                         while reach < stop and after[offset + reach] >= 0:
                             reach += 1
+                    reach = min(reach // chunk_blocks * chunk_blocks, cap_blocks[number])
                     if reach - hits < min_blocks:
                         reach = hits
+                    reach = max(reach, hits)
                     host_blocks[number] = reach - hits
-                    if write == SELECTIVE:
-                        written = reach
-                if write == THROUGH:
-                    written = hi
+                if kind == LOOKUP and shown_apart:
+                    hi = reach
+                elif write == SELECTIVE and kind != RELEASE:
+                    written = reach
+                elif write == THROUGH and (output or kind != RELEASE):
+                    written = hi // chunk_blocks * chunk_blocks
             if capacity == 0:
                 written = 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 _WRITES = {"through": kernel.THROUGH, "through-selective": kernel.SELECTIVE, "on-evict": kernel.ON_EVICT}
 _FIRST_ROWS = 4096
 
+NEVER_US = np.iinfo(np.int64).max
+"""Stands for a moment that never comes."""
+
 
 @dataclass(frozen=True, slots=True)
 class TierRules:
@@ -36,6 +39,8 @@ class TierRules:
         write: ``through``, ``through-selective`` or ``on-evict``.
         inclusive: Whether blocks that are read stay in the tier.
         min_blocks: The least that is read.
+        chunk_blocks: Blocks of a chunk; only whole ones are written and read.
+        output: Whether what was generated is written too.
     """
 
     capacity_blocks: int | None
@@ -43,6 +48,8 @@ class TierRules:
     write: str = "through"
     inclusive: bool = True
     min_blocks: int = 0
+    chunk_blocks: int = 1
+    output: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +60,12 @@ class Upper:
         hit_blocks: int64[m].
         finished_us: int64[m].
         stored_blocks: int64[m], full blocks of prompt and output that each had keyed up to its release.
-        gone: What it removed, by replica and time; nothing expired.
+        gone: What it removed, by replica and time.
         resets: Those that took effect, in order of time.
         output_at_release: Whether output took its room at the release, not before.
+        shown_us: int64[m], when each prompt was shown to others, never where its request had no keys to give any more
+            (``NEVER_US``); None: as soon as it was admitted.
+        ttl_us: How long after its last use a block hits above; None: as long as it is there.
     """
 
     hit_blocks: NDArray[np.int64]
@@ -64,6 +74,8 @@ class Upper:
     gone: KeysGone
     resets: Resets
     output_at_release: bool = False
+    shown_us: NDArray[np.int64] | None = None
+    ttl_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,18 +101,30 @@ def tier_rules(pool: Pool, block_size: int) -> TierRules:
         write=pool.tier.write,
         inclusive=pool.tier.inclusive,
         min_blocks=-(-pool.tier.min_load_tokens // block_size),
+        chunk_blocks=max(-(-pool.tier.chunk_tokens // block_size), 1),
+        output=pool.tier.output,
     )
 
 
-def check_tier(pool: Pool, fleet: Fleet) -> None:
+def check_tier(pool: Pool, fleet: Fleet, block_size: int) -> None:
     """Refuse what the tier of a pool cannot follow.
 
     Raises:
-        UsageError: One replica got new weights under a store that all share: whose blocks are worthless is not known.
+        UsageError: One replica got new weights under a store that all share: whose blocks are worthless is not known. Or
+            the cache above has a TTL and the tier does not keep all that expires there: whose loss a miss is cannot be
+            told then.
     """
-    if pool.tier is None or not pool.tier.shared:
+    if pool.tier is None:
         return
-    for reset in fleet.resets:
+    rules = tier_rules(pool, block_size)
+    keeps_all = rules.write != "through-selective" and rules.output
+    if pool.cache.ttl_us is not None and not (keeps_all and max(rules.min_blocks, rules.chunk_blocks) <= 1):
+        raise UsageError(
+            f"pool {pool.name!r}: a TTL of {pool.cache.ttl} cannot be replayed with a tier that lets go of what expires above",
+            hint='set write = "through" or "on-evict", output = true, and min_load_tokens and chunk_tokens to a block of '
+            f"{block_size} tokens or less; or leave the TTL out",
+        )
+    for reset in fleet.resets if rules.shared else ():
         if reset.kind == "weights":
             raise UsageError(
                 f"pool {pool.name!r}: event {reset.event_id} (weights) makes blocks of a shared store worthless, and "
@@ -146,6 +170,9 @@ def replay_tier(rules: TierRules, log: PoolLog, upper: Upper) -> TierHits:
         _WRITES[rules.write],
         rules.inclusive,
         rules.min_blocks,
+        rules.chunk_blocks,
+        rules.output,
+        upper.shown_us is not None,
         not rules.shared,
     )
     rows = _FIRST_ROWS + 2 * gone.chain.size
@@ -181,72 +208,100 @@ def _stored(log: PoolLog, upper: Upper) -> NDArray[np.int64]:
     return stored
 
 
+def _released_us(log: PoolLog, upper: Upper) -> NDArray[np.int64]:
+    """Return when the last of what each request stored counts as written: at its release, if it hits above so long."""
+    if upper.ttl_us is None:
+        return upper.finished_us
+    return np.minimum(upper.finished_us, log.admitted_us + upper.ttl_us)
+
+
+class _Part(NamedTuple):
+    """Events of one kind, and by what they are put in order, see ``_events``."""
+
+    kind: int
+    number: NDArray[np.int64]
+    replica: NDArray[Any]
+    slot: NDArray[np.int64]
+    phase: NDArray[np.int64] | int
+    at_us: NDArray[np.int64]
+    rank: NDArray[np.int64] | int
+    actor: NDArray[np.int64] | int
+    last: int
+
+
 def _events(
     rules: TierRules, log: PoolLog, upper: Upper, stored: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Put in order, for each tier: growth, releases, resets, admissions at equal times, removals with what made them.
+    """Put in order, for each tier: what is shown, growth, releases, resets, admissions at equal times, what expires.
 
-    The order is that of the replay above but where a preempted request is released at the very microsecond at which it
-    is admitted again.
+    Removals come with what made them. The order is that of the replay above but where a preempted request is released at
+    the very microsecond at which it is admitted again.
     """
-    m, admitted_us, gone = len(log), log.admitted_us, upper.gone
-    releases = np.flatnonzero(stored > np.where(log.refused, 0, log.keyed_blocks))
-    ends_us = upper.finished_us[releases]
-    before, own = place_removals(gone, log)
-    # Output that takes room at the release does so right before it, other growth before all releases of a moment.
-    with_release = ~own & upper.output_at_release
-    # A preempted request that is admitted again takes room when others are admitted: after resets.
-    again = np.zeros_like(own) if gone.admits is None else ~own & gone.admits
-    resets = upper.resets if not rules.shared else None
-    reset_at_us = np.empty(0, np.int64) if resets is None else resets.at_us
-    reset_replica = np.empty(0, np.int32) if resets is None else resets.replica
-    parts = (
-        (kernel.LOOKUP, m, log.replica, np.arange(m), 1, admitted_us, 0, 0, 0),
-        (
-            kernel.REMOVAL,
-            gone.chain.size,
-            gone.replica,
-            before,
-            2 * own,
-            gone.at_us,
-            np.where(again, 3, with_release),
-            np.where(with_release, gone.lookup, 0),
-            0,
-        ),
-        (
+    admitted_us, resets = log.admitted_us, upper.resets
+    keyed = np.where(log.refused, 0, log.keyed_blocks)
+
+    def behind(rows: NDArray[np.int64], at_us: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.maximum(np.searchsorted(admitted_us, at_us, side="left"), rows + 1)
+
+    rows = np.arange(len(log))
+    parts = [_Part(kernel.LOOKUP, rows, log.replica, rows, 1, admitted_us, 0, 0, 0), _removals(log, upper)]
+    released = np.flatnonzero(stored > keyed)
+    ends_us = _released_us(log, upper)[released]
+    parts.append(
+        _Part(
             kernel.RELEASE,
-            releases.size,
-            log.replica[releases],
-            np.maximum(np.searchsorted(admitted_us, ends_us, side="left"), releases + 1),
+            released,
+            log.replica[released],
+            behind(released, ends_us),
             0,
             ends_us,
             1,
-            releases,
+            released,
             1,
-        ),
-        (
-            kernel.RESET,
-            reset_at_us.size,
-            reset_replica,
-            np.searchsorted(admitted_us, reset_at_us, side="left"),
-            0,
-            reset_at_us,
-            2,
-            0,
-            0,
-        ),
+        )
     )
-    numbers = (np.arange(m), np.arange(gone.chain.size), releases, np.zeros(reset_at_us.size, np.int64))
-    event = np.concatenate([4 * number + part[0] for number, part in zip(numbers, parts, strict=True)])
-    columns = [
-        np.concatenate([np.broadcast_to(np.asarray(part[column], np.int64), part[1]) for part in parts])
+    if upper.shown_us is not None:
+        shown = np.flatnonzero((keyed > 0) & (upper.shown_us != NEVER_US))
+        at_us = upper.shown_us[shown]
+        parts.append(
+            _Part(kernel.SHOWN, shown, log.replica[shown], behind(shown, at_us), 0, at_us, -1, shown, 0)
+        )
+    if not rules.shared:
+        none = np.zeros(resets.at_us.size, np.int64)
+        first = np.searchsorted(admitted_us, resets.at_us, side="left")
+        parts.append(_Part(kernel.RESET, none, resets.replica, first, 0, resets.at_us, 2, 0, 0))
+    event = np.concatenate([kernel.KINDS * part.number + part.kind for part in parts])
+    replica, slot, phase, at_us, rank, actor, last = (
+        np.concatenate(
+            [np.broadcast_to(np.asarray(part[column], np.int64), part.number.size) for part in parts]
+        )
         for column in range(2, 9)
-    ]
-    replica, slot, phase, at_us, rank, actor, last = columns
+    )
     domain = np.zeros_like(replica) if rules.shared else replica
     order = np.lexsort((last, actor, rank, at_us, phase, slot, domain))
     tiers = 1 if rules.shared else log.replicas
     return event[order], np.searchsorted(domain[order], np.arange(tiers + 1)).astype(np.int64)
+
+
+def _removals(log: PoolLog, upper: Upper) -> _Part:
+    gone = upper.gone
+    before, own = place_removals(gone, log)
+    # Output that takes room at the release does so right before it, other growth before all releases of a moment.
+    with_release = ~own & upper.output_at_release & ~gone.expired
+    # A preempted request that is admitted again takes room when others are admitted: after resets.
+    again = np.zeros_like(own) if gone.admits is None else ~own & gone.admits
+    rank = np.where(again, 3, with_release)
+    return _Part(
+        kernel.REMOVAL,
+        np.arange(gone.chain.size),
+        gone.replica,
+        before,
+        2 * own.astype(np.int64),
+        gone.at_us,
+        np.where(gone.expired, 4, rank),  # a block is valid to the end of the moment at which it expires
+        np.where(with_release, gone.lookup, 0),
+        0,
+    )
 
 
 def _gone(
@@ -256,22 +311,49 @@ def _gone(
     domain_start: NDArray[np.int64],
     table: NDArray[np.int64],
 ) -> KeysGone:
-    """Say of every key that is gone from both who took the last place it had, and when."""
+    """Say of every key that is gone from both who took the last place it had, and when.
+
+    What expired above and found no place below is gone for good at that moment; what had to go below for it made room for
+    the lookup that used it last.
+    """
     at = table[:, kernel.G_EVENT]
-    number, kind = events[at] // 4, events[at] % 4
-    removed, released = kind == kernel.REMOVAL, kind == kernel.RELEASE
-    lookup, at_us = number.copy(), np.empty(at.size, np.int64)
+    number, kind = events[at] // kernel.KINDS, events[at] % kernel.KINDS
+    replica = np.searchsorted(domain_start, at, side="right") - 1
+    lookup, at_us = number.copy(), log.admitted_us[np.minimum(number, len(log) - 1)]
+    removed, released, shown = kind == kernel.REMOVAL, kind == kernel.RELEASE, kind == kernel.SHOWN
     lookup[removed] = upper.gone.lookup[number[removed]]
     at_us[removed] = upper.gone.at_us[number[removed]]
-    at_us[released] = upper.finished_us[number[released]]
-    admitted = ~removed & ~released
-    at_us[admitted] = log.admitted_us[number[admitted]]
+    at_us[released] = _released_us(log, upper)[number[released]]
+    if upper.shown_us is not None:
+        at_us[shown] = upper.shown_us[number[shown]]
+    expired = np.zeros(at.size, np.bool_)
+    late = np.flatnonzero(removed)
+    late = late[upper.gone.expired[number[late]]]
+    if late.size:
+        assert upper.ttl_us is not None
+        by = number[late]
+        own = (upper.gone.chain[by] == table[late, kernel.G_CHAIN]) & (
+            (upper.gone.first[by] <= table[late, kernel.G_FIRST])
+            & (table[late, kernel.G_END] <= upper.gone.end[by])
+        )
+        expired[late] = own
+        lookup[late[~own]] = _last_users(log, replica[late[~own]], at_us[late[~own]] - upper.ttl_us)
+        at_us[late[~own]] += 1
     return KeysGone(
         lookup=lookup,
         at_us=at_us,
-        replica=np.searchsorted(domain_start, at, side="right") - 1,
+        replica=replica,
         chain=table[:, kernel.G_CHAIN],
         first=table[:, kernel.G_FIRST],
         end=table[:, kernel.G_END],
-        expired=np.zeros(at.size, np.bool_),
+        expired=expired,
     )
+
+
+def _last_users(log: PoolLog, replica: NDArray[np.int64], at_us: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the last lookup that each replica admitted up to a moment, at which it admitted one."""
+    last = np.empty_like(at_us)
+    for number in np.unique(replica):
+        rows, asked = np.flatnonzero(log.replica == number), replica == number
+        last[asked] = rows[np.searchsorted(log.admitted_us[rows], at_us[asked], side="right") - 1]
+    return last

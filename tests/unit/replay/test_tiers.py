@@ -14,17 +14,19 @@ import traces
 from prefixledger.replay.chains import build_chains, build_paths
 from prefixledger.replay.extents import Output, Resets, Traffic, replay_extents
 from prefixledger.replay.profile_runs import keys_of_extents
-from prefixledger.replay.tiers import TierRules, Upper, replay_tier
+from prefixledger.replay.sglang import radix_pool
+from prefixledger.replay.sglang_running import replay_running
+from prefixledger.replay.tiers import NEVER_US, TierRules, Upper, replay_tier
 from prefixledger.replay.touches import PoolLog, vllm_cap_blocks
 from support import shared
 from twins.forests import Log, random_log
-from twins.tiers import WatchedTwin, run_tiers
+from twins.tiers import WatchedTree, WatchedTwin, run_tiers
 from twins.vllm_blocks import Row
 
 A, B, C, D, E = range(5)
 
 
-def _upper(log: Log):
+def _upper(log: Log, profile: str = "vllm"):
     """Replay a log without a tier; return the lookups in order of admission, what was done, and that order."""
     chains = build_chains(np.array(log.parent, np.int64))
     paths = build_paths(chains, log.last_blocks())
@@ -38,57 +40,86 @@ def _upper(log: Log):
     output = None
     if log.output != "ignore":
         output = Output(log.output, column("output"), np.array([len(r.keys) for r in log.rows], np.int64))
-    found = replay_extents(
-        Traffic(
-            arrival_us=column("arrival"),
-            replica=column("replica").astype(np.int32),
-            prompt_tokens=tokens,
-            keyed_blocks=keyed,
-            path_offset=paths.offset,
-            path_chain=paths.chain,
-            hold_us=column("hold"),
-            prefill_us=column("prefill"),
-        ),
-        chains.chain_length,
-        block_size=log.block,
-        replicas=log.replicas,
-        capacity_blocks=log.capacity,
-        output=output,
-        resets=resets,
-        hit_saves_us=log.hit_saves_us,
-        log_removals=True,
+    traffic = Traffic(
+        arrival_us=column("arrival"),
+        replica=column("replica").astype(np.int32),
+        prompt_tokens=tokens,
+        keyed_blocks=keyed,
+        path_offset=paths.offset,
+        path_chain=paths.chain,
+        hold_us=column("hold"),
+        prefill_us=column("prefill"),
     )
-    order = np.argsort(found.admitted_us, kind="stable")
-    number = np.empty(order.size, np.int64)
+    ttl_us = None if log.ttl < 0 else log.ttl
+    size = {"capacity_blocks": log.capacity, "ttl_us": ttl_us, "log_removals": True}
+    whole = {"block_size": log.block, "replicas": log.replicas, "resets": resets}
+    running = {"output": output, "hit_saves_us": log.hit_saves_us}
+    if profile == "vllm":
+        found = replay_extents(traffic, chains.chain_length, **whole, **running, **size)
+    elif profile == "sglang running":
+        found = replay_running(traffic, chains, **whole, **running, **size)
+    else:
+        found = radix_pool(traffic, chains, **whole).replay(**size)
+    admitted = traffic.arrival_us if profile == "sglang" else found.admitted_us
+    order = np.argsort(admitted, kind="stable")
+    number = np.empty(order.size + 1, np.int64)
     number[order] = np.arange(order.size)
+    number[-1] = -1
     gone = keys_of_extents(found.removals)
     pool = PoolLog(
         chains=chains,
         paths=build_paths(chains, log.last_blocks()[order]),
         block_size=log.block,
         replicas=log.replicas,
-        admitted_us=found.admitted_us[order],
+        admitted_us=admitted[order],
         replica=column("replica")[order].astype(np.int32),
         prompt_tokens=tokens[order],
         keyed_blocks=keyed[order],
         cap_blocks=vllm_cap_blocks(tokens, keyed, log.block)[order],
         refused=found.refused[order],
     )
-    took = ~found.reset_ignored
-    return (
-        pool,
-        Upper(
-            hit_blocks=found.hit_blocks[order].astype(np.int64),
-            finished_us=found.finished_us[order],
-            stored_blocks=found.stored_blocks[order],
-            gone=replace(
-                gone, lookup=number[gone.lookup], after=np.where(gone.after < 0, -1, number[gone.after])
-            ),
-            resets=Resets(resets.at_us[took], resets.replica[took], resets.force[took]),
-            output_at_release=log.output == "at_release",
+    upper = Upper(
+        hit_blocks=found.hit_blocks[order].astype(np.int64),
+        finished_us=pool.admitted_us,
+        stored_blocks=pool.keyed_blocks,
+        gone=replace(
+            gone,
+            lookup=number[gone.lookup],
+            after=None if gone.after is None else number[gone.after],
         ),
-        order,
+        resets=resets,
+        output_at_release=log.output == "at_release",
+        ttl_us=ttl_us,
     )
+    if profile == "sglang":
+        return pool, upper, order
+    took = ~found.reset_ignored
+    shown_us = None
+    if profile == "sglang running":
+        shown_us = np.where(found.stored_blocks > 0, found.admitted_us + traffic.prefill_us, NEVER_US)[order]
+    upper = replace(
+        upper,
+        finished_us=found.finished_us[order],
+        stored_blocks=found.stored_blocks[order],
+        resets=Resets(resets.at_us[took], resets.replica[took], resets.force[took]),
+        shown_us=shown_us,
+    )
+    return pool, upper, order
+
+
+def _fitting(log: Log, rules: TierRules, profile: str) -> Log:
+    """Take out of a log what the twin and the tier need not put in one order."""
+    if profile == "sglang":
+        log = replace(log, output="ignore")
+        for row in log.rows:
+            row.hold = row.prefill = row.output = 0
+    # A preempted request that is admitted again takes time to prefill; a prompt is shown after its admission.
+    if log.output == "as_decoded" or profile == "sglang running":
+        log = replace(log, hit_saves_us=0.0)
+        for row in log.rows:
+            row.prefill = max(row.prefill, 1)
+            row.hold = max(row.hold, row.prefill)
+    return _spread(log) if rules.shared else log
 
 
 def _spread(log: Log) -> Log:
@@ -98,40 +129,37 @@ def _spread(log: Log) -> Log:
         row.hold, row.prefill = 4 * row.hold, 4 * (row.hold and row.prefill)
     resets = [(4 * at + replica, replica, force) for at, replica, force in log.resets]
     output = "at_release" if log.output == "as_decoded" else log.output  # growth would fall anywhere
-    return replace(log, resets=sorted(resets), hit_saves_us=0.0, output=output)
+    ttl = 4 * log.ttl if log.ttl > 0 else log.ttl
+    return replace(log, resets=sorted(resets), hit_saves_us=0.0, output=output, ttl=ttl)
 
 
-def _assert_follows(log: Log, rules: TierRules) -> Counter:
+def _assert_follows(log: Log, rules: TierRules, profile: str = "vllm") -> Counter:
     """Compare hits, and what is gone from a replica, with the twin."""
-    log = replace(log, ttl=-1)
-    if log.output == "as_decoded":  # a preempted request that is admitted again takes time to prefill
-        log = replace(log, hit_saves_us=0.0)
-        for row in log.rows:
-            row.prefill = max(row.prefill, 1)
-            row.hold = max(row.hold, row.prefill)
-    if rules.shared:
-        log = _spread(log)
-    twin = WatchedTwin(
-        log.rows, log.block, log.capacity, log.replicas, -1, log.output, log.hit_saves_us, log.resets
+    log = _fitting(log, rules, profile)
+    twin = (WatchedTwin if profile == "vllm" else WatchedTree)(
+        log.rows, log.block, log.capacity, log.replicas, log.ttl, log.output, log.hit_saves_us, log.resets
     )
-    hits, host, gone = run_tiers(
-        twin,
-        capacity=1 << 40 if rules.capacity_blocks is None else rules.capacity_blocks,
-        shared=rules.shared,
-        write=rules.write,
-        inclusive=rules.inclusive,
-        min_blocks=rules.min_blocks,
-    )
-    pool, upper, order = _upper(log)
+    hits, host, gone = run_tiers(twin, rules, apart=profile == "sglang running")
+    pool, upper, order = _upper(log, profile)
 
     found = replay_tier(rules, pool, upper)
 
     assert upper.hit_blocks.tolist() == [hits[row] for row in order]
     assert found.host_blocks.tolist() == [host[row] for row in order]
     if not rules.shared:
-        assert _spelled(found.gone, pool, order) == Counter(gone)
+        spelled, told = _spelled(found.gone, pool, order), Counter(gone)
+        if log.ttl >= 0:  # who made room for what expired above is told by the tier alone
+            spelled, told = (
+                Counter((r, key) for _, _, r, key in each.elements()) for each in (spelled, told)
+            )
+            assert (found.gone.lookup[~found.gone.expired] >= 0).all()
+        assert spelled == told
     return Counter(
-        host=sum(host), gone=len(gone), resets=len(log.resets), output=sum(r.output for r in log.rows)
+        host=sum(host),
+        gone=len(gone),
+        resets=len(log.resets),
+        output=sum(r.output for r in log.rows),
+        expired=sum(each.kind == "removed" and each.row < 0 for each in twin.events),
     )
 
 
@@ -150,6 +178,8 @@ def _spelled(gone, pool: PoolLog, order) -> Counter:
 def _random_rules(rng: random.Random, capacity: int) -> TierRules:
     write = rng.choice(["through", "through-selective", "on-evict", "on-evict"])
     return TierRules(
+        chunk_blocks=1 if write == "on-evict" else rng.choice([1, 1, 2, 3]),
+        output=rng.random() < 0.7,
         capacity_blocks=rng.choice(
             [None, 0, 1, rng.randint(1, 2 * capacity), rng.randint(capacity, 6 * capacity)]
         ),
@@ -160,33 +190,40 @@ def _random_rules(rng: random.Random, capacity: int) -> TierRules:
     )
 
 
-@settings(deadline=None, max_examples=80)
+PROFILES = ["vllm", "sglang", "sglang running"]
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@settings(deadline=None, max_examples=60)
 @given(rng=st.randoms(use_true_random=False))
-def test_a_tier_follows_the_block_by_block_cache(rng):
-    """Hits in the tier and what left both, for any policy, size, scope, output, reset and concurrency."""
+def test_a_tier_follows_the_block_by_block_cache(profile, rng):
+    """Hits in the tier and what left both, for any policy, size, chunk, scope, output, TTL, reset and concurrency."""
     log = random_log(rng)
 
-    _assert_follows(log, _random_rules(rng, log.capacity))
+    _assert_follows(log, _random_rules(rng, log.capacity), profile)
 
 
-def test_a_tier_follows_it_under_pressure():
-    """The same on longer logs, with many hits, losses, resets and much output."""
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_tier_follows_it_under_pressure(profile):
+    """The same on longer logs, with many hits, losses, resets, expiries and much output."""
     seen: Counter = Counter()
-    for seed in range(400):
+    for seed in range(300):
         rng = random.Random(seed)
-        log = random_log(rng)
-        seen += _assert_follows(log, _random_rules(rng, log.capacity))
-    assert min(seen[k] for k in ("host", "gone", "output")) > 500, seen
+        log = random_log(rng, longest=30)
+        seen += _assert_follows(log, _random_rules(rng, log.capacity), profile)
+    assert min(seen[k] for k in ("host", "gone", "expired")) > 300, seen
+    assert (seen["output"] > 300) == (profile != "sglang")
     assert seen["resets"] > 100
 
 
 @pytest.mark.slow
-def test_a_tier_follows_it_at_length():
-    """No difference in 20,000 random logs."""
-    for seed in range(20_000):
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_tier_follows_it_at_length(profile):
+    """No difference in 10,000 random logs."""
+    for seed in range(10_000):
         rng = random.Random(1_000_000 + seed)
         log = random_log(rng)
-        _assert_follows(log, _random_rules(rng, log.capacity))
+        _assert_follows(log, _random_rules(rng, log.capacity), profile)
 
 
 @settings(deadline=None, max_examples=60)

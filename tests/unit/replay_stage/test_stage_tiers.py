@@ -26,11 +26,26 @@ def tiers(draw, scope=None):
         write=write,
         inclusive=write != "on-evict" or draw(st.booleans()),
         min_load_tokens=draw(st.sampled_from([0, 0, 3])),
+        chunk_tokens=draw(st.sampled_from([0, 0, 4])) if write != "on-evict" else 0,
+        output=draw(st.booleans()),
     )
 
 
-def _scenario(tier: Tier | None, capacity: str = "3 blocks", **fields) -> Scenario:
-    return Scenario(pool=(Pool(cache=Cache(capacity=capacity), tier=tier, **fields),))
+def _scenario(
+    tier: Tier | None, capacity: str = "3 blocks", profile: str = "vllm", ttl: str = "none", **fields
+) -> Scenario:
+    return Scenario(
+        pool=(Pool(cache=Cache(profile=profile, capacity=capacity, ttl=ttl), tier=tier, **fields),)
+    )
+
+
+def _keeps_all(tier: Tier) -> Tier:
+    """Return a tier that keeps whatever expires above."""
+    write = "through" if tier.write == "through-selective" else tier.write
+    return tier.model_copy(update={"write": write, "min_load_tokens": 0, "chunk_tokens": 0, "output": True})
+
+
+_PROFILES = st.sampled_from(["vllm", "sglang"])
 
 
 _CAPACITIES = st.sampled_from(["3 blocks", "5 blocks", "unlimited"])
@@ -61,10 +76,11 @@ def _missed(files) -> Counter:
 
 
 @settings(max_examples=60)
-@given(logs(), tiers(), _CAPACITIES, events())
-def test_the_ladder_equals_the_causes_with_a_tier(rows, tier, capacity, happened):
-    """A tier takes from the last rung what it hits; a shared one leaves no loss to routing and resets."""
-    files, summary = replay_log(make_log(rows), _scenario(tier, capacity), happened)
+@given(logs(), tiers(), _CAPACITIES, events(), _PROFILES, st.sampled_from(["none", "none", "2s", "6s"]))
+def test_the_ladder_equals_the_causes_with_a_tier(rows, tier, capacity, happened, profile, ttl):
+    """A tier takes from the last rung what it hits, and keeps what expires; a shared one leaves no loss to routing and resets."""
+    tier = tier if ttl == "none" else _keeps_all(tier)
+    files, summary = replay_log(make_log(rows), _scenario(tier, capacity, profile, ttl), happened)
     facts, missed = rows_of(files, "lookup_facts"), _missed(files)
 
     for lookup, (row, rungs) in enumerate(zip(facts, rows_of(files, "ladder"), strict=True)):
@@ -85,13 +101,14 @@ def test_the_ladder_equals_the_causes_with_a_tier(rows, tier, capacity, happened
 
 
 @settings(max_examples=40)
-@given(logs(ends=True), tiers(), _CAPACITIES, events())
-def test_a_tier_only_adds_hits(rows, tier, capacity, happened):
+@given(logs(ends=True), tiers(), _CAPACITIES, events(), _PROFILES, st.sampled_from(["none", "none", "4s"]))
+def test_a_tier_only_adds_hits(rows, tier, capacity, happened, profile, ttl):
     """With requests that run and decode: the cache above does the same, so hits only come on top, up to the cap."""
     log = make_log(rows)
+    tier = tier if ttl == "none" else _keeps_all(tier)
 
-    without, _ = replay_log(log, _scenario(None, capacity), happened)
-    files, summary = replay_log(log, _scenario(tier, capacity), happened)
+    without, _ = replay_log(log, _scenario(None, capacity, profile, ttl), happened)
+    files, summary = replay_log(log, _scenario(tier, capacity, profile, ttl), happened)
 
     for bare, row in zip(rows_of(without, "lookup_facts"), rows_of(files, "lookup_facts"), strict=True):
         assert row["admitted_at"] == bare["admitted_at"]
@@ -117,7 +134,7 @@ def test_the_books_show_what_the_tier_hit(tmp_path):
     assert [row["hit_tokens"] for row in books] == [0, 0, 32, 32]
     assert [row["miss_evicted_tokens"] for row in books] == [0, 0, 0, 0]
     assert summary.pools[0].hit_host_tokens == 64
-    assert any("lower tier is the host memory" in note for note in summary.notes)
+    assert any("offloading, the host memory of each replica" in note for note in summary.notes)
 
 
 def test_what_a_replica_holds_in_its_host_memory_is_resident_there(tmp_path):
@@ -169,10 +186,16 @@ def test_new_weights_under_a_shared_store_are_refused():
         ('[tier]\ncapacity = "5 blocks"\nwrite = "back"', "no write policy 'back'"),
         ('[tier]\ncapacity = "5 blocks"\nscope = "rack"', "no scope 'rack'"),
         ('[tier]\ncapacity = "512GiB"', "needs the shape of the model"),
-        ('[tier]\nscope = "fleet"', "capacity"),
-        ('[cache]\nttl = "5m"\n[tier]\ncapacity = "5 blocks"', "a TTL cannot be replayed with a lower tier"),
+        ('[tier]\nscope = "fleet"', "needs a capacity"),
         ('[cache]\nprofile = "textbook"\n[tier]\ncapacity = "5 blocks"', "'textbook' cannot be replayed"),
-        ('[cache]\nprofile = "sglang"\n[tier]\ncapacity = "5 blocks"', "'sglang' cannot be replayed"),
+        ('[tier]\ncapacity = "5 blocks"\nkind = "hicache"', "does not go with profile 'vllm'"),
+        ('[cache]\nprofile = "sglang"\n[tier]\nkind = "lmcache"', "does not go with profile 'sglang'"),
+        ('[tier]\ncapacity = "5 blocks"\nkind = "disk"', "no kind of tier 'disk'"),
+        (
+            '[tier]\nkind = "lmcache"\ncapacity = "9 blocks"\nwrite = "on-evict"',
+            "chunk_tokens = 256 contradicts",
+        ),
+        ('[tier]\ncapacity = "2x"\nscope = "fleet"', "no capacity per gpu or replica"),
     ],
 )
 def test_what_a_tier_cannot_do_is_refused(text, says):
@@ -197,3 +220,74 @@ capacity = "512GiB"
 
     assert (pool.capacity_blocks(16), pool.tier_blocks(16)) == (30_720, 262_144)
     assert parse_scenario(dump(Scenario(pool=(pool,)))).pool[0].tier == pool.tier
+
+
+def test_every_kind_has_the_defaults_of_its_engine():
+    """Offloading writes block by block, LMCache prompts in chunks, HiCache is twice the cache; all can be overruled."""
+
+    def tier(text: str) -> Tier:
+        found = parse_scenario(text).pool[0].tier
+        assert (
+            parse_scenario(f"[[pool]]\n{dump(parse_scenario(text)).split('[[pool]]')[1]}").pool[0].tier
+            == found
+        )
+        return found
+
+    offload = tier('[tier]\ncapacity = "9 blocks"')
+    lmcache = tier('[tier]\nkind = "lmcache"\ncapacity = "9 blocks"')
+    hicache = tier('[cache]\nprofile = "sglang"\ncapacity = "70 blocks"\n[tier]')
+
+    assert (offload.kind, offload.write, offload.chunk_tokens, offload.output) == (
+        "offload",
+        "through",
+        0,
+        True,
+    )
+    assert (lmcache.chunk_tokens, lmcache.output, lmcache.min_load_tokens) == (256, False, 0)
+    assert (hicache.kind, hicache.capacity, hicache.min_load_tokens) == ("hicache", "2x", 10)
+    assert tier('[tier]\nkind = "lmcache"\ncapacity = "9 blocks"\nchunk_tokens = 16\noutput = true').output
+    sglang = Pool(cache=Cache(profile="sglang", capacity="70 blocks"), tier=Tier())
+    assert sglang.tier_blocks(16) == 140
+    assert Pool(cache=Cache(profile="sglang"), tier=Tier()).tier_blocks(16) is None
+
+
+def test_what_expires_above_is_read_from_the_tier():
+    """After five seconds nothing hits above; the tier has both blocks, and where it has room for one, one was evicted."""
+    rows = [{"at_us": n * 5 * SECOND, "ids": [1, 2], "prompt_tokens": 33} for n in range(2)]
+
+    def found(tier: Tier | None, profile: str):
+        files, _ = replay_log(make_log(rows), _scenario(tier, "9 blocks", profile, "4s"), ())
+        return [row["hit_host_blocks"] for row in rows_of(files, "lookup_facts")], _missed(files)
+
+    for profile in ("vllm", "sglang"):
+        assert found(Tier(capacity="9 blocks", min_load_tokens=0), profile)[0] == [0, 2]
+        hits, missed = found(Tier(capacity="1 blocks", min_load_tokens=0), profile)
+        assert hits == [0, 1]
+        assert missed[1, "evicted"] == 1
+        assert found(None, profile)[0] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"write": "through-selective"}, {"min_load_tokens": 17}, {"chunk_tokens": 17}, {"output": False}],
+    ids=["selective", "least to load", "chunks", "no output"],
+)
+def test_a_tier_that_lets_go_of_what_expires_is_refused(options):
+    """Whether the TTL or the tier lost a block cannot be told then."""
+    log = make_log([{"at_us": SECOND, "ids": [1]}])
+
+    with pytest.raises(UsageError, match="lets go of what expires above"):
+        replay_log(log, _scenario(Tier(capacity="9 blocks", **options), ttl="5m"), ())
+
+
+def test_chunks_are_written_and_read_whole():
+    """Blocks of 16, chunks of 32: of three blocks two are written, and both or none are read."""
+    first = {"ids": [1, 2, 3], "prompt_tokens": 49}
+    rows = [first, {"ids": [7, 8, 9, 10]}, first, {"ids": [1, 5, 6]}]
+    rows = [{**row, "at_us": n * SECOND} for n, row in enumerate(rows)]
+
+    files, _ = replay_log(
+        make_log(rows), _scenario(Tier(capacity="99 blocks", chunk_tokens=32), "5 blocks"), ()
+    )
+
+    assert [row["hit_host_blocks"] for row in rows_of(files, "lookup_facts")] == [0, 0, 2, 0]
