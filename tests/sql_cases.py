@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from facts import at
 from prefixledger import schema, schema_engines
-from prefixledger.attribute import inputs
+from prefixledger.attribute import inputs, turns
 from prefixledger.attribute import tables as books
 from support import ROOT
 
@@ -46,7 +46,19 @@ _READ_BACK = {"lookups": books.LOOKUPS, "segments": books.SEGMENTS}
 _MADE_IN_PYTHON = {
     "pools": ("pool", "ttl_us", "capacity_blocks"),
     "block_keys": ("block", "key"),
-    "prices": ("pool", "provider", "model", "slot", "basis", "above_tokens", "upto_tokens", "card"),
+    "turns": tuple(turns.SCHEMA.names),
+    "days": ("day", "from_us"),
+    "prices": (
+        "pool",
+        "provider",
+        "model",
+        "service_tier",
+        "slot",
+        "basis",
+        "above_tokens",
+        "upto_tokens",
+        "card",
+    ),
     "cards": (
         "card",
         "currency",
@@ -62,9 +74,11 @@ _BY_NUMBER = {"judged": schema.SEGMENT_FACTS, "merged": schema.SEGMENT_FACTS}
 _TYPES = {
     (
         "reason", "field", "value", "judged", "cut", "kind", "total", "rung", "currency", "parent_key", "cause",
-        "detail", "replica_name", "basis", "route_branch", "problem",
+        "detail", "replica_name", "basis", "route_branch", "problem", "opening", "day",
     ): pa.string(),
-    ("other_replica", "more_capacity", "longer_ttl", "busiest", "elsewhere", "hit"): pa.bool_(),
+    (
+        "other_replica", "more_capacity", "longer_ttl", "busiest", "elsewhere", "hit", "counts_writes", "warming_up",
+    ): pa.bool_(),
     (
         "share", "rate_before", "rate_after", "agreement", "multiplier", "imbalance_requests", "imbalance_prefill",
     ): pa.float64(),

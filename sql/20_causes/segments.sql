@@ -1,8 +1,9 @@
 -- Question: what became of every prompt token, piece by piece, under the names of the log?
 -- Row: one segment of one lookup, hit or missed; the pieces of a lookup sum to its prompt.
--- Inputs: merged, uncacheable, unmeasured, lookup_facts, requests, replicas, events, block_keys.
+-- Inputs: merged, uncacheable, observed_spans, lookup_facts, requests, replicas, events, block_keys.
 -- Columns: request_row, lookup, request_id, source, source_line, admitted_at, pool, replica, first_block,
---   n_blocks, tokens, written_tokens, hit, cause, detail, prefix_key, previous_request_id, last_used_at,
+--   n_blocks, first_token, tokens, written_tokens, written_1h_tokens, hit, cause, detail, previous_row,
+--   prefix_key, previous_request_id, last_used_at,
 --   removed_at, removed_by, elsewhere, resident_replica, route_branch, needed_capacity_blocks, needed_ttl_s,
 --   event_id, hit_on_other_replica, hit_with_more_capacity, hit_with_longer_ttl, hit_with_stable_prefix
 with pieces as (
@@ -15,6 +16,8 @@ with pieces as (
 named as (
     select
         pieces.*,
+        pieces.first_block * lookup_facts.block_size as first_token,
+        0 as written_1h_tokens,
         lookup_facts.admitted_at,
         lookup_facts.pool,
         lookup_facts.route_branch,
@@ -27,38 +30,24 @@ named as (
     left join lookup_facts as before on before.lookup = pieces.previous
     left join lookup_facts as remover on remover.lookup = pieces.removed_by
 ),
--- A row with usage and no keys: what it read is a hit, the rest has no proven cause.
+-- A row with usage and no keys.
 observed as (
     select
-        requests.request_row,
+        observed_spans.* exclude (place),
         requests.pool,
         requests.replica_name as replica,
         coalesce(requests.admitted_at, requests.started_at) as admitted_at,
-        half.hit,
-        if(half.hit, null, 'unexplained') as cause,
-        if(
-            half.hit,
-            requests.cached_tokens_observed,
-            requests.prompt_tokens - requests.cached_tokens_observed
-        ) as tokens,
-        if(
-            half.hit,
-            0,
-            coalesce(requests.cache_write_5m_tokens_observed, 0) + coalesce(requests.cache_write_1h_tokens_observed, 0)
-                + coalesce(requests.cache_write_other_tokens_observed, 0)
-        ) as written_tokens,
         0 as first_block,
         0 as n_blocks,
-        false as elsewhere
-    from unmeasured
+        false as elsewhere,
+        coalesce(observed_spans.cause = 'expired', false) as longer_ttl
+    from observed_spans
     join requests using (request_row)
-    cross join (values (true), (false)) as half (hit)
-    where unmeasured.reason = 'usage'
 ),
 everything as (
     select * from named
     union all by name
-    select * from observed where tokens <> 0
+    select * from observed
 )
 select
     everything.request_row,
@@ -71,8 +60,10 @@ select
     everything.replica,
     everything.first_block,
     everything.n_blocks,
+    everything.first_token,
     everything.tokens,
     everything.written_tokens,
+    everything.written_1h_tokens,
     everything.hit,
     everything.cause,
     case everything.cause
@@ -81,6 +72,7 @@ select
         when 'evicted' then everything.needed_capacity_blocks || ' blocks'
         else everything.detail
     end as detail,
+    everything.previous_row,
     lower(hex(block_keys.key)) as prefix_key,
     previous.request_id as previous_request_id,
     everything.last_used_at,
@@ -103,4 +95,4 @@ left join requests as previous on previous.request_row = everything.previous_row
 left join requests as remover on remover.request_row = everything.remover_row
 left join replicas as resident on resident.replica = everything.resident_replica
 left join events on events.event = everything.event
-order by everything.lookup nulls last, everything.request_row, everything.first_block, everything.hit desc
+order by everything.lookup nulls last, everything.request_row, everything.first_token, everything.hit desc

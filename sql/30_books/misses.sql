@@ -5,7 +5,7 @@
 --   detail, prefix_key, previous_request_id, last_used_at, removed_at, removed_by, elsewhere,
 --   resident_replica, route_branch, needed_capacity_blocks, needed_ttl_s, event_id, hit_on_other_replica,
 --   hit_with_more_capacity, hit_with_longer_ttl, hit_with_stable_prefix
-select * exclude (request_row, lookup, written_tokens, hit)
+select * exclude (request_row, lookup, first_token, written_tokens, written_1h_tokens, hit, previous_row)
 from segments
 where not hit
 order by lookup nulls last, request_row, first_block

@@ -17,6 +17,7 @@ left join prices
     on prices.pool is not distinct from windowed.pool
     and prices.provider is not distinct from windowed.provider
     and prices.model is not distinct from windowed.model
+    and prices.service_tier is not distinct from windowed.service_tier
     and prices.slot = windowed.slot
     and prices.basis = windowed.basis
     and windowed.prompt_tokens > prices.above_tokens

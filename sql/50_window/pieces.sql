@@ -15,10 +15,7 @@ select
     segments.n_blocks,
     segments.tokens,
     segments.written_tokens,
-    case
-        when segments.lookup is null and not segments.hit then coalesce(asked.observed_write_1h_tokens, 0)
-        else 0
-    end as written_1h_tokens,
+    segments.written_1h_tokens,
     segments.hit,
     segments.cause,
     segments.detail,

@@ -1,7 +1,7 @@
 -- Question: which rates does the window need?
 -- Row: one combination of what prices depend on.
 -- Inputs: windowed.
--- Columns: pool, provider, model, slot, basis
-select distinct pool, provider, model, slot, basis
+-- Columns: pool, provider, model, service_tier, slot, basis
+select distinct pool, provider, model, service_tier, slot, basis
 from windowed
-order by pool nulls last, provider nulls last, model nulls last, slot, basis
+order by pool nulls last, provider nulls last, model nulls last, service_tier nulls last, slot, basis

@@ -11,7 +11,7 @@ missed as (
     select
         cause,
         sum(tokens)::bigint as tokens,
-        count(distinct lookup) + count(*) filter (lookup is null) as requests,
+        count(distinct request_row) as requests,
         count(*) as segments
     from pieces
     where not hit

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from prefixledger.attribute.turns import turns
 from prefixledger.config.scenario import load_scenario
 from prefixledger.errors import UsageError
 from prefixledger.index.load import load
@@ -40,6 +41,7 @@ _COLUMNS = (
     "source_file", "source_line",
 )  # fmt: skip
 """What ``sql/`` reads of a request; a namespace alone is 150 characters long."""
+_OF_TURNS = ("session_id", "finished_at")
 
 
 def read_scenario(folder: Path) -> Scenario:
@@ -69,8 +71,10 @@ def read_replay(workspace: Workspace, name: str) -> dict[str, pa.Table]:
     folder = workspace.replay(name)
     scenario = read_scenario(folder)
     tables = {table: pq.read_table(folder / f"{file}.parquet") for table, file in _REPLAY_FILES.items()}
-    index = load(workspace, columns=_columns(scenario))
-    tables["requests"] = with_pools(index.requests, scenario)
+    index = load(workspace, columns=[*_columns(scenario), *_OF_TURNS])
+    requests = with_pools(index.requests, scenario)
+    tables["turns"] = turns(requests, tables["lookup_facts"], scenario)
+    tables["requests"] = requests.drop_columns(list(_OF_TURNS))
     tables["pools"] = _pools(scenario, tables["lookup_facts"])
     tables["block_keys"] = _block_keys(index.forest.key, tables["facts"], tables["lookup_facts"])
     return tables

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from prefixledger.attribute.inputs import read_requests, read_scenario
 from prefixledger.attribute.prices import costs_table, observed_bills, price_tables, simulated_bills
 from prefixledger.attribute.session import Session
-from prefixledger.attribute.window import Window, bucket_us
+from prefixledger.attribute.window import Window, bucket_us, days
 from prefixledger.economics.rates import SLOT_US
 from prefixledger.errors import UsageError
 from prefixledger.workspace import write_json, write_table
@@ -54,8 +54,11 @@ STEPS = (
     "60_marts/billed_reads",
     "60_marts/billed_misses",
     "60_marts/billed_usage",
+    "60_marts/paid",
+    "60_marts/unread",
+    "60_marts/spend",
 )
-CHECKS = ("70_checks/marts_close", "70_checks/draws_close")
+CHECKS = ("70_checks/marts_close", "70_checks/draws_close", "70_checks/spend_closes")
 _FILES = (
     "lookups", "segments", "observed", "events", "replicas", "shared", "lookup_shared", "kv_changes", "kv_lookups",
     "counters", "draws",
@@ -92,6 +95,7 @@ class Marts:
         prefixes: By shared prefix.
         resets: By reset.
         recovery: By reset and minute around it.
+        spend: Money in all, and by model, tenant, provider, service tier and day.
         costs: ``bills`` and ``observed_bills`` as a table.
     """
 
@@ -120,6 +124,7 @@ class Marts:
     prefixes: pa.Table
     resets: pa.Table
     recovery: pa.Table
+    spend: pa.Table
     costs: pa.Table
 
 
@@ -155,7 +160,7 @@ def _aggregate(session: Session, scenario: Scenario, window: Window) -> Marts:
     parameters = {"from_us": window.from_us, "to_us": window.to_us, "bucket_us": bucket, "slot_us": SLOT_US}
     session.run(STEPS_BEFORE_PRICES, parameters)
     prices = price_tables(session.table("uses"), scenario)
-    session.bind({"prices": prices.prices, "cards": prices.cards})
+    session.bind({"prices": prices.prices, "cards": prices.cards, "days": days(window)})
     session.run(STEPS, parameters)
     session.check(CHECKS)
     simulated = simulated_bills(prices.used, session.table("billed_reads"), session.table("billed_misses"))

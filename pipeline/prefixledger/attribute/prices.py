@@ -47,7 +47,7 @@ class PriceTables:
 
     Attributes:
         used: The cards in the order of their numbers.
-        prices: Columns pool, provider, model, slot, basis, above_tokens, upto_tokens, card: which card when.
+        prices: Columns pool, provider, model, service_tier, slot, basis, above_tokens, upto_tokens, card: which card when.
         cards: Columns card, currency, base_price, read_price, write_price, write_1h_price, output_price.
     """
 
@@ -60,7 +60,7 @@ def price_tables(uses: pa.Table, scenario: Scenario) -> PriceTables:
     """Resolve the prices that a window needs.
 
     Args:
-        uses: Columns pool, provider, model, slot, basis; one row for each combination that occurs.
+        uses: Columns pool, provider, model, service_tier, slot, basis; one row for each combination that occurs.
         scenario: Its pools and prices.
 
     Raises:
@@ -158,7 +158,12 @@ def costs_table(books: Iterable[tuple[str, tuple[Bill, ...]]]) -> pa.Table:
 
 def _tiers(scenario: Scenario, pool: Pool, use: dict[str, Any]) -> tuple[Tier, ...]:
     pricing = _pricing(scenario, pool, use)
-    asked = {"model": use["model"], "provider": use["provider"], "at_us": use["slot"] * SLOT_US}
+    asked = {
+        "model": use["model"],
+        "provider": use["provider"],
+        "at_us": use["slot"] * SLOT_US,
+        "service_tier": use["service_tier"],
+    }
     if PROFILES[pool.cache.profile].replayed or scenario.pricing_of(pool).rates != ENGINE_RATES:
         return resolve(pricing, **asked)
     try:

@@ -17,6 +17,7 @@ STEPS = (
     "20_causes/merged",
     "20_causes/uncacheable",
     "20_causes/unmeasured",
+    "20_causes/observed_spans",
     "20_causes/segments",
     "30_books/book",
     "30_books/lookups",

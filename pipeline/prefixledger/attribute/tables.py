@@ -51,8 +51,11 @@ SEGMENTS = Table(
         Column("request_row", "int", "row in the requests of the workspace, in order of arrival"),
         Column("lookup", "int", "number of the lookup; null for a row without keys", nullable=True),
         *_SEGMENT_EVIDENCE,
+        Column("first_token", "int", "0-based position in the prompt of its first token"),
         Column("hit", "bool", "whether the cache had it"),
         Column("written_tokens", "int", "missed tokens in it that the cache stores"),
+        Column("written_1h_tokens", "int", "of these, tokens that the log says live longer than 5 minutes"),
+        Column("previous_row", "int", "row of previous_request_id", nullable=True),
     ),
 )
 

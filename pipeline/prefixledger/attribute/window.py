@@ -130,6 +130,26 @@ def bucket_us(window: Window) -> int:
     return -(-length_us // (day_us * MOST_BUCKETS)) * day_us
 
 
+def days(window: Window) -> pa.Table:
+    """Return the days that a window touches, in its zone: columns day (ISO date) and from_us, in order of time.
+
+    A day may have 23 or 25 hours. Days of a relative clock are counted from 1970-01-01.
+    """
+    zone = UTC if window.relative else ZoneInfo(window.zone)
+    day = us_datetime(window.from_us).astimezone(zone).date()
+    last = us_datetime(max(window.from_us, window.to_us - 1)).astimezone(zone).date()
+    found: list[tuple[str, int]] = []
+    while day <= last:
+        found.append((day.isoformat(), datetime_us(datetime(day.year, day.month, day.day, tzinfo=zone))))
+        day += timedelta(days=1)
+    return pa.table(
+        {
+            "day": pa.array([name for name, _ in found], pa.string()),
+            "from_us": pa.array([from_us for _, from_us in found], pa.int64()),
+        }
+    )
+
+
 def _latest_lookup(workspace: Workspace, before_us: int) -> int | None:
     """Return when the last request before a moment arrived that has keys or usage and did not fail.
 

@@ -72,6 +72,11 @@ _COMMENTS: dict[tuple[str, str], str] = {
     **ROUTER_COMMENTS,
     **TIER_COMMENTS,
     ("Rates", "write"): "times base",
+    ("Pricing", "discount"): "share that a contract takes off every price",
+    ("Pricing", "region_factor"): "times every price: regional endpoints, data that stay in a region",
+    ("Pricing", "batch_factor"): "times the price of requests in batches; absent: what the price list says",
+    ("Pricing", "exchange_rate"): "units of currency for one unit that the rates are in",
+    ("Pricing", "shared_writes"): "first | per-read: who pays for a prefix that several use",
     ("Rates", "read"): "times base",
 }
 _ABSENT: dict[tuple[str, str], str] = {
@@ -90,6 +95,12 @@ _ABSENT: dict[tuple[str, str], str] = {
     ("InFlight", "decode_ms_per_token"): "20",
     ("Pricing", "gpu_hour"): "2.5",
     ("Pricing", "prefill_tokens_per_s"): "20000",
+    ("Pricing", "discount"): "0.15",
+    ("Pricing", "region_factor"): "1.1",
+    ("Pricing", "batch_factor"): "0.5",
+    ("Pricing", "currency"): '"EUR"',
+    ("Pricing", "exchange_rate"): "0.92",
+    ("Pricing", "shared_writes"): '"first"',
 }
 """What a key without a default is shown as, behind a comment sign."""
 

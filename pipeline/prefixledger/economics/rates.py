@@ -29,6 +29,13 @@ SHORT_TTL_US = 300_000_000
 """Lifetime that the cheaper price of a write pays for, where no rule says otherwise: 5 minutes."""
 SLOT_US = 1_800_000_000
 """Prices of the list change on the half hour at the soonest: DeepSeek's off-peak starts at 16:30 UTC."""
+_TIERS = {
+    "batch": {"processing": "batch"},
+    "flex": {"service_tier": "flex"},
+    "priority": {"service_tier": "priority"},
+    "fast": {"service_tier": "fast", "speed": "fast"},
+}
+"""Service tiers that have prices of their own, as the price list asks for them."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NEAR_NAMES = 5
 _DATED = re.compile(r"-20\d\d-?[01]\d-?[0-3]\d$")
@@ -87,7 +94,14 @@ class Tier:
     card: RateCard
 
 
-def resolve(pricing: Pricing, *, model: str | None, provider: str | None, at_us: int) -> tuple[Tier, ...]:
+def resolve(
+    pricing: Pricing,
+    *,
+    model: str | None,
+    provider: str | None,
+    at_us: int,
+    service_tier: str | None = None,
+) -> tuple[Tier, ...]:
     """Return the rate cards of one model at one time, by length of prompt, shortest first.
 
     Args:
@@ -95,23 +109,73 @@ def resolve(pricing: Pricing, *, model: str | None, provider: str | None, at_us:
         model: Model as logged; asked for only where rates go by model.
         provider: Provider as logged.
         at_us: Time of the request, microseconds since 1970: prices have dates.
+        service_tier: Tier as logged: batch, flex, priority … where the provider charges by it.
 
     Raises:
         UsageError: The price list lacks the model; the nearest names are listed.
     """
+    return tuple(
+        Tier(tier.above_tokens, adjusted(tier.card, pricing, service_tier))
+        for tier in _listed_price(pricing, model, provider, at_us, service_tier)
+    )
+
+
+def _listed_price(
+    pricing: Pricing, model: str | None, provider: str | None, at_us: int, service_tier: str | None
+) -> tuple[Tier, ...]:
     rates = pricing.rates
+    told = None if is_batch(service_tier) and pricing.batch_factor is not None else service_tier
     if rates is None:
         return (Tier(-1, _gpu_card(pricing)),)
     if not isinstance(rates, str):
         return (Tier(-1, card_of(rates)),)
     if rates != BY_MODEL:
-        return model_cards(rates, None, at_us)
+        return listed_model(rates, None, at_us, told).tiers
     if model is None:
         raise UsageError(
             "a request names no model, so it has no rate",
             hint='give one for all: [pricing] rates = "<model>" or {base=…}',
         )
-    return model_cards(model, provider, at_us)
+    return listed_model(model, provider, at_us, told).tiers
+
+
+def adjusted(card: RateCard, pricing: Pricing, service_tier: str | None = None) -> RateCard:
+    """Return a card after batch and region factors, the discount of a contract and the exchange rate.
+
+    Prefill tokens are no money and stay what they are.
+    """
+    batch = pricing.batch_factor if is_batch(service_tier) else None
+    if card.currency == PREFILL_TOKENS:
+        return card
+    factor, said = Decimal(1), [card.source]
+    for name, given in (("batch", batch), ("region", pricing.region_factor)):
+        if given is not None:
+            factor *= given
+            said.append(f"{name} x{given:f}")
+    if pricing.discount is not None:
+        factor *= 1 - pricing.discount
+        said.append(f"less {(100 * pricing.discount).normalize():f} %")
+    if pricing.exchange_rate is not None:
+        factor *= pricing.exchange_rate
+        said.append(f"{pricing.exchange_rate:f} {pricing.currency} for 1 {card.currency}")
+    if len(said) == 1:
+        return card
+    return replace(
+        card,
+        currency=pricing.currency or card.currency,
+        base=card.base * factor,
+        read=card.read * factor,
+        write=card.write * factor,
+        write_1h=card.write_1h * factor,
+        output=card.output * factor,
+        source=", ".join(said),
+        storage_hour=None if card.storage_hour is None else card.storage_hour * factor,
+    )
+
+
+def is_batch(service_tier: str | None) -> bool:
+    """Say whether a tier as logged is that of batches."""
+    return service_tier is not None and "batch" in service_tier.lower()
 
 
 def varies(pricing: Pricing) -> bool:
@@ -165,18 +229,30 @@ def model_cards(model: str, provider: str | None, at_us: int) -> tuple[Tier, ...
     return listed_model(model, provider, at_us).tiers
 
 
-def listed_model(model: str, provider: str | None, at_us: int) -> Listed:
-    """Return prices and rules of a model; see ``model_cards``."""
-    return _listed(model, provider, at_us // SLOT_US)
+def listed_model(model: str, provider: str | None, at_us: int, service_tier: str | None = None) -> Listed:
+    """Return prices and rules of a model in a service tier; see ``model_cards``."""
+    return _listed(model, provider, at_us // SLOT_US, _tier_name(service_tier))
+
+
+def _tier_name(service_tier: str | None) -> str | None:
+    """Return the tier as the price list calls it: ``ON_DEMAND_PRIORITY`` is ``priority``; standard ones are None."""
+    if is_batch(service_tier):
+        return "batch"
+    name = (service_tier or "").lower().rsplit("_", 1)[-1]
+    return name if name in _TIERS else None
 
 
 @lru_cache(maxsize=65_536)
-def _listed(model: str, provider: str | None, slot: int) -> Listed:
+def _listed(model: str, provider: str | None, slot: int, tier: str | None = None) -> Listed:
     found_provider, found = _find(model, provider)
     who = provider if provider is not None and knows_provider(provider) else found_provider.id
     rules = rules_of(who, found.id, slot * SLOT_US)
-    prices = found.get_prices(weekend_time(rules, _EPOCH + timedelta(microseconds=slot * SLOT_US)))
+    moment = weekend_time(rules, _EPOCH + timedelta(microseconds=slot * SLOT_US))
+    prices = found.get_prices(moment, _TIERS.get(tier or ""))
     source = f"{PRICE_LIST} {version(PRICE_LIST)}: {found_provider.id}/{found.id}"
+    if tier is not None:
+        same = prices == found.get_prices(moment)
+        source += f", {tier}" + (" at the standard price, for want of another" if same else "")
     fields = ("input_mtok", "cache_read_mtok", "cache_write_mtok", "cache_write_1h_mtok", "output_mtok")
     listed = [getattr(prices, name) for name in fields]
     if listed[0] is None:

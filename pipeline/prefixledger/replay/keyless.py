@@ -30,7 +30,7 @@ _FILES = {
 }
 NOTE = (
     "no row carries block hashes, token ids or text: nothing was replayed, hits are those that the log reports, and what "
-    "it did not hit has no proven cause"
+    "it did not hit has a cause only where usage and time prove one"
 )
 
 

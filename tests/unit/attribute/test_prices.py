@@ -16,6 +16,7 @@ SCHEMA = pa.schema(
         ("pool", pa.int32()),
         ("provider", pa.string()),
         ("model", pa.string()),
+        ("service_tier", pa.string()),
         ("slot", pa.int64()),
         ("basis", pa.string()),
     ]
@@ -24,7 +25,8 @@ NOW = 1_795_000_000_000_000 // SLOT_US  # November 2026
 
 
 def _uses(*rows: tuple) -> pa.Table:
-    return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA)
+    named = [(*row[:3], None, *row[3:]) for row in rows]
+    return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in named], schema=SCHEMA)
 
 
 def test_a_write_is_priced_under_the_ttl_of_its_pool() -> None:

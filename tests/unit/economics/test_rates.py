@@ -138,3 +138,54 @@ def test_free_input_has_no_ratios() -> None:
     """Where input is free, reads and writes cost as much as it."""
     free = rates.RateCard("USD", *(Decimal(0) for _ in range(5)), source="")
     assert (free.w(), free.r) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("model", "provider", "tier", "prices"),
+    [
+        ("claude-opus-5-5", "anthropic", "batch", ("2", "0.1", "2.5", "4")),
+        ("gpt-6.1-sol", "openai", "BATCH", ("1", "0.05", "1.25", "2.5")),
+        ("gpt-6.1-sol", "openai", "default", ("2", "0.1", "2.5", "5")),
+        # Batches of Gemini 2.5 Pro pay half for input and the standard price for reads.
+        ("gemini-2.5-pro", "google", "batch", ("0.625", "0.125", "0.625", "0.625")),
+    ],
+)
+def test_service_tiers_have_prices_of_their_own(
+    model: str, provider: str, tier: str, prices: tuple[str, ...]
+) -> None:
+    """Batches pay what the list says of them, reads and writes each by itself; a standard tier changes nothing."""
+    assert _per_million(rates.listed_model(model, provider, NOW, tier).tiers[0].card) == prices
+
+
+def test_a_tier_without_a_price_says_so() -> None:
+    """No price for priority is no reason to guess one: the standard price, and the source says it."""
+    card = rates.listed_model("claude-haiku-4-5", "anthropic", NOW, "priority").tiers[0].card
+    assert card.base * 1_000_000 == 1
+    assert "priority at the standard price" in card.source
+
+
+def test_factors_discount_and_currency() -> None:
+    """Batch 0.5, region 1.1, 20 % off, 0.9 EUR for a dollar: 4 dollars are 4 · 0.5 · 1.1 · 0.8 · 0.9 = 1.584 EUR."""
+    pricing = Pricing(
+        rates="claude-opus-5-5", batch_factor=0.5, region_factor=1.1, discount=0.2, currency="EUR", exchange_rate=0.9
+    )  # fmt: skip
+    ((tier),) = rates.resolve(pricing, model=None, provider=None, at_us=NOW, service_tier="batch")
+    assert _per_million(tier.card)[0] == "1.584"
+    assert tier.card.currency == "EUR"
+    assert tier.card.r == Decimal("0.05")
+    assert "less 20 %" in tier.card.source
+    ((standard),) = rates.resolve(pricing, model=None, provider=None, at_us=NOW)
+    assert _per_million(standard.card)[0] == "3.168"
+
+
+def test_prefill_tokens_are_no_money() -> None:
+    """A discount on an invoice does not make fewer tokens of those that an engine computes."""
+    pricing = Pricing(rates=ENGINE_RATES, discount=0.2, currency="EUR", exchange_rate=0.9)
+    ((tier),) = rates.resolve(pricing, model=None, provider=None, at_us=NOW)
+    assert (tier.card.base, tier.card.currency) == (1, "prefill tokens")
+
+
+def test_a_currency_needs_a_rate() -> None:
+    """Amounts in another currency are never made without a rate that was given."""
+    with pytest.raises(ValueError, match="go together"):
+        Pricing(currency="EUR")
