@@ -25,6 +25,7 @@ _NOTHING: dict[str, Any] = {
     "usage_state": "absent",
     "weight": 1.0,
     "prompt_complete": True,
+    "bypassed": False,
     "status": "ok",
     "keyed": True,
     "source": SOURCE,

@@ -76,6 +76,7 @@ def _write_tables(workspace: Workspace, log: Log) -> None:
                 "usage_state": "absent",
                 "weight": 1.0,
                 "prompt_complete": True,
+                "bypassed": False,
                 "status": "ok",
                 "keyed": True,
                 "n_blocks": len(row.ids),

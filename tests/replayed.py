@@ -26,6 +26,7 @@ _FILLED = {
     "usage_state": "absent",
     "weight": 1.0,
     "prompt_complete": True,
+    "bypassed": False,
     "status": "ok",
     "keyed": True,
     "source": SOURCE,

@@ -10,7 +10,7 @@ RUNGS = ("pooled", "per_replica", "resets", "ttl", "capacity")
 
 
 @st.composite
-def logs(draw, *, ends: bool = False):
+def logs(draw, *, ends: bool = False, skips: bool = False):
     """A small log with shared prefixes, ties, aligned prompts, several replicas; block size 2."""
     rows = []
     at = 0
@@ -27,6 +27,8 @@ def logs(draw, *, ends: bool = False):
             "replica": draw(st.sampled_from(["a", "b", "c"])),
             "output_tokens": draw(st.integers(0, 5)),
         }
+        if skips:
+            row["bypassed"] = draw(st.sampled_from([False, False, True]))
         if ends:
             row["finished_at"] = (at + draw(st.integers(0, 6))) * SECOND
             row["admitted_at"] = draw(st.none() | st.just((at + draw(st.integers(0, 4))) * SECOND))

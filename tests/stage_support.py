@@ -34,6 +34,7 @@ _DEFAULTS: dict[str, Any] = {
     "usage_state": "absent",
     "weight": 1.0,
     "prompt_complete": True,
+    "bypassed": False,
     "status": "ok",
     "keyed": True,
     "n_blocks": 1,

@@ -119,6 +119,11 @@ REQUESTS = Table(
         Column("usage_state", "text", "absent, null or present: what the log says of cached tokens"),
         Column("weight", "float", "how many requests this row stands for (sampling)"),
         Column("prompt_complete", "bool", "false where only the head of the prompt was logged"),
+        Column(
+            "bypassed",
+            "bool",
+            "whether it told the engine not to read its cache, or had to (prompt logprobs)",
+        ),
         Column("status", "text", "ok, failed (never reached the cache) or cut (stopped in mid-stream)"),
         Column("keyed", "bool", "whether the row carries blocks, token ids or text"),
         Column("n_blocks", "small", "full blocks of the prompt that have a key"),
@@ -223,7 +228,7 @@ LOOKUP_FACTS = Table(
         Column(
             "tail_rule",
             "text",
-            "rule by which nothing behind cap_blocks can hit: below_minimum or no_breakpoint; null: where blocks end",
+            "rule by which nothing behind cap_blocks can hit: below_minimum, no_breakpoint or bypassed; null: where blocks end",
             nullable=True,
         ),
         Column("queued_at", "time", "when it asked to be admitted"),

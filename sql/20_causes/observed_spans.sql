@@ -12,7 +12,8 @@ with counted as (
         requests.cached_tokens_observed as read_tokens,
         coalesce(requests.cache_write_5m_tokens_observed, 0) + coalesce(requests.cache_write_1h_tokens_observed, 0)
             + coalesce(requests.cache_write_other_tokens_observed, 0) as written_tokens,
-        coalesce(requests.cache_write_1h_tokens_observed, 0) as written_1h_tokens
+        coalesce(requests.cache_write_1h_tokens_observed, 0) as written_1h_tokens,
+        coalesce(requests.bypassed, false) and requests.cached_tokens_observed = 0 as skips
     from unmeasured
     join requests using (request_row)
     where unmeasured.reason = 'usage'
@@ -55,7 +56,7 @@ judged_spans as (
         *,
         case
             when place = 0 then null
-            when too_short then 'uncacheable'
+            when skips or too_short then 'uncacheable'
             when place = 4 then 'uncacheable'
             -- Where the request before stored nothing at all, usage does not say that it had no mark.
             when place = 2 then if(counts_writes and stored_tokens > 0, 'uncacheable', 'unexplained')
@@ -86,6 +87,7 @@ select
     case
         when cause = 'cold' then if(warming_up, 'window_start', 'new_content')
         when place = 0 or cause <> 'uncacheable' then null
+        when skips then 'bypassed'
         when too_short then 'below_minimum'
         when place = 1 then 'partial_block'
         else 'no_breakpoint'

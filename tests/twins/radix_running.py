@@ -166,7 +166,7 @@ class Replica:
     def computed_by(self, number: int, hits: int, now: int) -> tuple[int, int]:
         """Return who computes most of what a row misses behind its hits, the earliest of equals, and how deep."""
         row = self.t.rows[number]
-        wanted = row.keys[: min(row.prompt_keys, (row.tokens - 1) // self.t.block)]
+        wanted = row.keys[: 0 if row.bypassed else min(row.prompt_keys, (row.tokens - 1) // self.t.block)]
         best = (-1, 0)
         for other, run in sorted(self.running.items()):
             theirs = self.t.rows[other]
@@ -188,7 +188,7 @@ class Replica:
             answer.refused[number] = True
             answer.admitted[number] = answer.finished[number] = now
             return True
-        may_hit = row.keys[: min(row.prompt_keys, (row.tokens - 1) // t.block)]
+        may_hit = row.keys[: 0 if row.bypassed else min(row.prompt_keys, (row.tokens - 1) // t.block)]
         if slots - self.locked_already(may_hit) > t.capacity - self.taken()[1]:
             return False
         node = self.tree.use(may_hit, (now, number))

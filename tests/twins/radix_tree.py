@@ -13,6 +13,7 @@ class Prompt:
     replica: int
     tokens: int
     keys: list[int]
+    bypassed: bool = False
 
 
 @dataclass(slots=True)
@@ -121,7 +122,7 @@ def _look_up(tree: Tree, row: Prompt, number: int, block: int, capacity: int, an
         return
     unknown = [(number, k) for k in range(row.tokens // block - len(row.keys))]
     keys = [*row.keys, *unknown]
-    path, _ = tree.access(keys[: (row.tokens - 1) // block])
+    path, _ = tree.access(keys[: 0 if row.bypassed else (row.tokens - 1) // block])
     for node in path:
         node.locked = True
     hits = answer.hit[number] = sum(len(node.key) for node in path)
@@ -130,8 +131,10 @@ def _look_up(tree: Tree, row: Prompt, number: int, block: int, capacity: int, an
         answer.first_eviction[row.replica] = row.arrival
     while short > 0:
         leaves = [node for node in tree.nodes() if not node.children and not node.locked]
-        oldest = min(leaves, key=lambda node: node.accessed)
-        assert [node.accessed for node in leaves].count(oldest.accessed) == 1, "a tie is for nobody to break"
+        # Where the match is skipped, one access splits a node and adds a leaf: the half that no lookup used goes first.
+        oldest = min(leaves, key=lambda node: (node.accessed, node.used))
+        tied = [node.used for node in leaves if node.accessed == oldest.accessed]
+        assert tied.count(oldest.used) == 1, "a tie is for nobody to break"
         tree.remove(oldest)
         short -= len(oldest.key)
         _note(answer, "evicted", number, row.arrival, row.replica, oldest)

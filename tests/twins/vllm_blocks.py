@@ -19,6 +19,7 @@ class Row:
     hold: int = 0
     prefill: int = 0
     output: int = 0
+    bypassed: bool = False
 
 
 @dataclass(slots=True)
@@ -154,6 +155,8 @@ class Replica:
             return True
         hits: list[int] = []
         for key in row.keys[: min(keyed, (tokens - 1) // t.block)]:
+            if row.bypassed:
+                break
             if key not in p.copies:
                 break
             hits.append(p.copies[key][0])

@@ -38,7 +38,7 @@ COUNTS: Final = (
     "cache_write_other_tokens_observed",
 )
 PATHS: Final = ("token_ids", "block_ids", "text")
-OTHERS: Final = ("duration", "weight", "status", "prompt_complete", "images")
+OTHERS: Final = ("duration", "weight", "status", "prompt_complete", "bypassed", "images")
 COLUMNS: Final = (*TIMES, *TEXTS, *COUNTS, *PATHS, *OTHERS)
 
 

@@ -50,6 +50,7 @@ ROW_FIELDS: Final = (
     "usage_state",
     "weight",
     "prompt_complete",
+    "bypassed",
     "status",
     "scope",
     "space",

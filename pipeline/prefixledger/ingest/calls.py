@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
+from prefixledger.ingest.bypass import is_bypassed
 from prefixledger.ingest.call_times import TIME_NAMES, set_times
 from prefixledger.ingest.callers import WHO, set_who
 from prefixledger.ingest.exchange import USAGE_NAMES, Exchange, plain_name
@@ -96,6 +97,8 @@ def _row(exchange: Exchange, url: str | None, dialect: str | None) -> Row | None
     row.prompt_complete = not (
         is_continued(request) or request.get("cachedContent") or request.get("cached_content")
     )
+    asked, told = is_bypassed(request), is_bypassed(exchange.own)
+    row.bypassed = told if asked is None else asked
     row.parent = _name(request.get("previous_response_id"))
     row.extras = {**extras(request, _REQUEST_TEXT), **_labels(exchange)}
     row.status = _status(
@@ -223,7 +226,7 @@ def _rows_of_prompts(row: Row, prompts: list[list[Any]]) -> Iterator[Row]:
         own = Row(started_us=row.started_us, prompt_tokens=len(ids), token_ids=ids)
         for name in (
             "finished_us", "provider", "model", "release", "client", "tenant", "session_id", "replica", "cache_salt",
-            "service_tier", "status", "untimed", "rough_start", "local_clock", "extras",
+            "service_tier", "bypassed", "status", "untimed", "rough_start", "local_clock", "extras",
         ):  # fmt: skip
             setattr(own, name, getattr(row, name))
         own.request_id = None if row.request_id is None else f"{row.request_id}-{number}"

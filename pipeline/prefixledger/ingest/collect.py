@@ -44,7 +44,7 @@ SPILLED: Final = tuple(name for name in ROW_FIELDS if name not in _NOT_SPILLED)
 def _field_type(name: str) -> pa.DataType:
     if name in _INTS:
         return pa.int64()
-    if name in ("prompt_complete", "rough_start", "local_clock"):
+    if name in ("prompt_complete", "bypassed", "rough_start", "local_clock"):
         return pa.bool_()
     return pa.float64() if name == "weight" else pa.string()
 

@@ -133,6 +133,7 @@ def _named(
         "request_id": pc.coalesce(held["request_id"], names),
         "started_at": pa.array(settled.started_us[rows] + naming.zero_us).cast(_TIME),
         "labels": _labels(held["extras"], naming.labels),
+        "bypassed": pc.fill_null(held["bypassed"], fill_value=False),
         "namespace": pa.array(naming.namespaces, pa.string()).take(held["namespace_number"]),
         "source_node": pa.array(settled.node[rows], mask=settled.node[rows] < 0),
         "source": pa.array([naming.source] * rows.size, pa.string()),

@@ -43,6 +43,7 @@ class MapPlan:
         weight: Field for the number of requests that a row stands for.
         status: Field for ok, failed or cut.
         prompt_complete: Field for whether all of the prompt was logged.
+        bypassed: Field for whether the engine was told not to read its cache.
         path_kind: What the prompt is given as.
         path: Field for it.
         images: Field for the images in the prompt.
@@ -57,12 +58,21 @@ class MapPlan:
     weight: FieldPlan | None = None
     status: FieldPlan | None = None
     prompt_complete: FieldPlan | None = None
+    bypassed: FieldPlan | None = None
     images: FieldPlan | None = None
 
     @property
     def fields(self) -> frozenset[str]:
         """Every field name that the map mentions, each step of a path by itself."""
-        single = (self.path, self.duration, self.weight, self.status, self.prompt_complete, self.images)
+        single = (
+            self.path,
+            self.duration,
+            self.weight,
+            self.status,
+            self.prompt_complete,
+            self.bypassed,
+            self.images,
+        )
         plans = [plan for _, plan in (*self.times, *self.texts, *self.counts)]
         plans += [plan for plan in single if plan is not None]
         return frozenset(name for plan in plans for name in (plan.source, *plan.steps) if name)

@@ -140,6 +140,7 @@ class Row:
         token_ids: Ids of the prompt, in place of ``block_ids``; at least as many as ``prompt_tokens`` unless
             ``prompt_complete`` is false.
         text_parts: The prompt as text; where it has ``block_ids`` or ``token_ids``, too, those make its keys.
+        bypassed: True where it told the engine not to read its cache; None where the record does not say.
         images: Items that tell blocks of equal token ids apart.
         scope: ``file`` or ``global`` where the record says over what its block ids are unique.
         space: Narrower scope of its block ids inside the file: the conversation that numbered them.
@@ -191,6 +192,7 @@ class Row:
     usage_state: UsageState = "absent"
     weight: float = 1.0
     prompt_complete: bool = True
+    bypassed: bool | None = None
     status: Status = "ok"
     block_ids: Sequence[int] | None = None
     block_size: int | None = None

@@ -38,6 +38,8 @@ class Traffic:
             where only the head of a prompt was logged. Full blocks without a known key only take room.
         path_offset: int64[n + 1], row i walks ``path_chain[path_offset[i]:path_offset[i + 1]]`` from the root.
         path_chain: int32[e]; a path covers at least the keyed blocks, those of the output included.
+        reach_blocks: int64[n], blocks of the prompt that are looked up at all, 0 where the request skips the lookup; None: all
+            that may hit.
         hold_us: int64[n], residence from admission to release without a hit; None: one request at a time.
         prefill_us: int64[n], the part of ``hold_us`` before the first output token; None: 0.
     """
@@ -50,6 +52,7 @@ class Traffic:
     path_chain: NDArray[np.int32]
     hold_us: NDArray[np.int64] | None = None
     prefill_us: NDArray[np.int64] | None = None
+    reach_blocks: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +159,7 @@ class Inputs(NamedTuple):
     arrival_us: NDArray[np.int64]
     prompt_tokens: NDArray[np.int64]
     keyed_blocks: NDArray[np.int64]
+    reach_blocks: NDArray[np.int64]
     hold_us: NDArray[np.int64]
     prefill_us: NDArray[np.int64]
     output_tokens: NDArray[np.int64]
@@ -242,6 +246,7 @@ def lay_out(
         arrival_us=read_only(traffic.arrival_us, np.int64),
         prompt_tokens=read_only(traffic.prompt_tokens, np.int64),
         keyed_blocks=read_only(traffic.keyed_blocks, np.int64),
+        reach_blocks=reach(traffic),
         hold_us=read_only(zeros if traffic.hold_us is None else traffic.hold_us, np.int64),
         prefill_us=read_only(zeros if traffic.prefill_us is None else traffic.prefill_us, np.int64),
         output_tokens=read_only(zeros if output is None else output.tokens, np.int64),
@@ -255,6 +260,13 @@ def lay_out(
         reset_at_us=read_only(resets.at_us[reset_order], np.int64),
         reset_force=read_only(resets.force[reset_order], np.bool_),
     )
+
+
+def reach(traffic: Traffic) -> NDArray[np.int64]:
+    """Return how many blocks of each prompt are looked up at all, as kernels read it."""
+    if traffic.reach_blocks is None:
+        return np.full(len(traffic.arrival_us), UNLIMITED_BLOCKS, np.int64)
+    return read_only(traffic.reach_blocks, np.int64)
 
 
 def check_inputs(inputs: Inputs, block_size: int, replicas: int) -> None:

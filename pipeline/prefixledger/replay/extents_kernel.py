@@ -58,6 +58,7 @@ def replay_extents(
     arrival_us: NDArray[np.int64],
     prompt_tokens: NDArray[np.int64],
     keyed_blocks: NDArray[np.int64],
+    reach_blocks: NDArray[np.int64],
     hold_us: NDArray[np.int64],
     prefill_us: NDArray[np.int64],
     output_tokens: NDArray[np.int64],
@@ -119,6 +120,7 @@ def replay_extents(
         arrival_us: int64[n], not falling within a replica.
         prompt_tokens: int64[n], at least 1.
         keyed_blocks: int64[n], full blocks of the prompt with a known key; further full blocks only take room.
+        reach_blocks: int64[n], blocks that are looked up at all; none behind them hits, also when it is resumed.
         hold_us: int64[n], from admission to release if nothing is hit.
         prefill_us: int64[n], the part of it before the first output token.
         output_tokens: int64[n].
@@ -238,7 +240,7 @@ def replay_extents(
                     continue
                 full = tokens // block_size
                 keyed = min(output_keyed_blocks[row], full) if resumed else keyed_blocks[row]
-                limit = min((tokens - 1) // block_size, keyed)
+                limit = min((tokens - 1) // block_size, keyed, reach_blocks[row])
                 entry = path_offset[row]
                 if slots > pool[FREE]:  # hits that others pin need no room
                     pinned = pinned_hits(path_chain, chain_length, chains, extents, entry, limit, epoch)

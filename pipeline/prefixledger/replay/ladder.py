@@ -125,8 +125,9 @@ def _unlimited(
         arrival_us=asked.at_us,
         replica=np.zeros_like(asked.replica) if replicas is None else asked.replica,
         # Where room is no matter only the cap is: in blocks of one token, a prompt of cap + 1 tokens has it under
-        # every profile and block size.
-        prompt_tokens=asked.cap_blocks + 1,
+        # every profile and block size; what skips the lookup has its blocks all the same.
+        prompt_tokens=np.maximum(asked.cap_blocks + 1, asked.keyed_blocks),
+        reach_blocks=asked.cap_blocks,
         keyed_blocks=asked.keyed_blocks,
         path_offset=asked.path_offset,
         path_chain=asked.path_chain,
@@ -157,6 +158,7 @@ def _at_capacity(run: PoolRun, resets: Resets) -> NDArray[np.int64]:
         keyed_blocks=log.keyed_blocks,
         path_offset=log.paths.offset,
         path_chain=log.paths.chain,
+        reach_blocks=log.cap_blocks,
     )
     with_tier = run.plan.pool.tier is not None
     replayed: RadixReplayed | Replayed

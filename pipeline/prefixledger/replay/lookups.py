@@ -35,6 +35,7 @@ COLUMNS = (
     "replica",
     "weight",
     "prompt_complete",
+    "bypassed",
     "status",
     "usage_state",
     "keyed",
@@ -79,6 +80,7 @@ class Lookups:
         output_tokens: int64[m], -1 where the log has none.
         n_blocks: int64[m], full blocks that have a key.
         last_block: int64[m], block number of the last of them, -1 below one block.
+        bypassed: bool[m], told the engine not to read its cache.
     """
 
     request_row: NDArray[np.int64]
@@ -91,6 +93,7 @@ class Lookups:
     output_tokens: NDArray[np.int64]
     n_blocks: NDArray[np.int64]
     last_block: NDArray[np.int64]
+    bypassed: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return self.request_row.size
@@ -158,6 +161,7 @@ def read_lookups(rows: Rows) -> Lookups:
             "output_tokens",
             "n_blocks",
             "last_block",
+            "bypassed",
         ]
     ).take(pa.array(chosen))
     return Lookups(
@@ -171,6 +175,7 @@ def read_lookups(rows: Rows) -> Lookups:
         output_tokens=_integers(table, "output_tokens"),
         n_blocks=_integers(table, "n_blocks"),
         last_block=_integers(table, "last_block"),
+        bypassed=table["bypassed"].to_numpy(),
     )
 
 

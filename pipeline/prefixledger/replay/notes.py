@@ -199,9 +199,19 @@ def _tier_notes(run: PoolRun) -> Iterator[str]:
         )
 
 
+def _bypass_notes(run: PoolRun) -> Iterator[str]:
+    if run.log.bypassed is not None:
+        yield (
+            f"pool {run.plan.pool.name!r}: {int(run.log.bypassed.sum())} requests do not look their prompt up (prompt logprobs "
+            "and the like): all of it is uncacheable, bypassed; what they compute is stored for others, as second copies of "
+            "what is there already, which needed capacities leave out"
+        )
+
+
 def run_notes(runs: Sequence[PoolRun]) -> Iterator[str]:
     """Say what a replay left out: flushes that running requests stopped, prompts larger than the cache."""
     for run in runs:
+        yield from _bypass_notes(run)
         pool, profile = run.plan.pool.name, run.plan.pool.cache.profile
         for reset in run.ignored:
             replica = run.plan.fleet.replicas[reset.replica].name

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prefixledger.config.registry import PROFILES
 from prefixledger.replay.chains import build_paths
 from prefixledger.replay.evidence import InFlight
 from prefixledger.replay.profile_runs import pack_resets, run_profile
@@ -98,6 +99,7 @@ def run_pool(plan: PoolPlan, log: Log, chains: Chains) -> PoolRun:
             refused=outcome.refused[order],
             touched_blocks=None if outcome.touched_blocks is None else outcome.touched_blocks[order],
             unhashed_in_line=plan.pool.cache.unhashed_in_line,
+            bypassed=_bypassed(plan, log.lookups.bypassed[lookup]),
         ),
         lookup=lookup,
         queued_us=plan.residence.queued_us[place],
@@ -121,6 +123,11 @@ def run_pool(plan: PoolPlan, log: Log, chains: Chains) -> PoolRun:
     assert outcome.stored_blocks is not None
     shown_us = None if outcome.shown_us is None else outcome.shown_us[order]
     return _with_tier(run, outcome.stored_blocks[order], shown_us)
+
+
+def _bypassed(plan: PoolPlan, asked: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
+    """Return who skips the lookup; providers sell no such thing, and the textbook knows none."""
+    return asked if PROFILES[plan.pool.cache.profile].overlaps and asked.any() else None
 
 
 def _with_tier(run: PoolRun, stored_blocks: NDArray[np.int64], shown_us: NDArray[np.int64] | None) -> PoolRun:

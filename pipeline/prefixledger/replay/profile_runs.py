@@ -10,7 +10,7 @@ import numpy as np
 from prefixledger.config.registry import PROFILES
 from prefixledger.replay.chains import build_paths
 from prefixledger.replay.evidence import InFlight
-from prefixledger.replay.extents import Output, Resets, Traffic, replay_extents
+from prefixledger.replay.extents import UNLIMITED_BLOCKS, Output, Resets, Traffic, replay_extents
 from prefixledger.replay.hosted_run import run_hosted
 from prefixledger.replay.keys_gone import KeysGone
 from prefixledger.replay.outputs import find_outputs
@@ -121,12 +121,25 @@ def _queued(plan: PoolPlan, log: Log, chains: Chains) -> _Queued:
         path_chain=paths.chain,
         hold_us=residence.hold_us[queue],
         prefill_us=residence.prefill_us[queue],
+        reach_blocks=_reach(log, mine),
     )
     return _Queued(queue, traffic, output, path_end)
 
 
+def _reach(log: Log, mine: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """Return how many blocks each lookup looks up at all; None where all of them do what is usual."""
+    skips = log.lookups.bypassed[mine]
+    return np.where(skips, 0, UNLIMITED_BLOCKS) if skips.any() else None
+
+
+def _caps(log: Log, mine: NDArray[np.int64], block_size: int) -> NDArray[np.int64]:
+    known = log.lookups
+    caps = vllm_cap_blocks(known.prompt_tokens[mine], known.n_blocks[mine], block_size)
+    return np.where(known.bypassed[mine], 0, caps)
+
+
 def _run_vllm(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
-    known, asked = log.lookups, _queued(plan, log, chains)
+    asked = _queued(plan, log, chains)
     mine, output = plan.mine[asked.queue], asked.output
     replayed = replay_extents(
         asked.traffic,
@@ -143,7 +156,7 @@ def _run_vllm(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
     )
     assert replayed.removals is not None
     return Outcome(
-        cap_blocks=vllm_cap_blocks(known.prompt_tokens[mine], known.n_blocks[mine], plan.block_size),
+        cap_blocks=_caps(log, mine, plan.block_size),
         hit_blocks=replayed.hit_blocks,
         admitted_us=replayed.admitted_us,
         refused=replayed.refused,
@@ -189,6 +202,7 @@ def _run_sglang(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
         keyed_blocks=keyed_blocks,
         path_offset=paths.offset,
         path_chain=paths.chain,
+        reach_blocks=_reach(log, plan.mine),
     )
     resets = pack_resets(plan.fleet.resets)
     pool = radix_pool(
@@ -197,7 +211,7 @@ def _run_sglang(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
     replayed = pool.replay(capacity_blocks=plan.capacity_blocks, ttl_us=plan.ttl_us, log_removals=True)
     assert replayed.removals is not None
     return Outcome(
-        cap_blocks=vllm_cap_blocks(known.prompt_tokens[plan.mine], keyed_blocks, plan.block_size),
+        cap_blocks=_caps(log, plan.mine, plan.block_size),
         hit_blocks=replayed.hit_blocks,
         admitted_us=traffic.arrival_us,
         refused=replayed.refused,
@@ -227,7 +241,7 @@ def _run_sglang_running(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
     )
     assert replayed.removals is not None
     return Outcome(
-        cap_blocks=vllm_cap_blocks(traffic.prompt_tokens, traffic.keyed_blocks, plan.block_size),
+        cap_blocks=_caps(log, plan.mine[asked.queue], plan.block_size),
         hit_blocks=replayed.hit_blocks,
         admitted_us=replayed.admitted_us,
         refused=replayed.refused,

@@ -12,7 +12,7 @@ from prefixledger.kernels.arrays import read_only
 from prefixledger.replay import sglang_kernel as kernel
 from prefixledger.replay import sglang_lists_kernel as lists
 from prefixledger.replay import sglang_tree_kernel as tree
-from prefixledger.replay.extents import UNLIMITED_BLOCKS, Removals
+from prefixledger.replay.extents import UNLIMITED_BLOCKS, Removals, reach
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,6 +54,7 @@ class _Inputs(NamedTuple):
     arrival_us: NDArray[np.int64]
     prompt_tokens: NDArray[np.int64]
     keyed_blocks: NDArray[np.int64]
+    reach_blocks: NDArray[np.int64]
     path_offset: NDArray[np.int64]
     path_chain: NDArray[np.int32]
     chain_parent: NDArray[np.int32]
@@ -152,6 +153,7 @@ def radix_pool(
         arrival_us=read_only(traffic.arrival_us, np.int64),
         prompt_tokens=read_only(traffic.prompt_tokens, np.int64),
         keyed_blocks=read_only(traffic.keyed_blocks, np.int64),
+        reach_blocks=reach(traffic),
         path_offset=read_only(traffic.path_offset, np.int64),
         path_chain=read_only(traffic.path_chain, np.int32),
         chain_parent=read_only(chains.chain_parent, np.int32),

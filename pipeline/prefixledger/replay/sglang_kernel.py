@@ -44,6 +44,7 @@ def replay_radix(
     arrival_us: NDArray[np.int64],
     prompt_tokens: NDArray[np.int64],
     keyed_blocks: NDArray[np.int64],
+    reach_blocks: NDArray[np.int64],
     path_offset: NDArray[np.int64],
     path_chain: NDArray[np.int32],
     chain_parent: NDArray[np.int32],
@@ -89,6 +90,7 @@ def replay_radix(
         prompt_tokens: int64[n], at least 1.
         keyed_blocks: int64[n], full blocks of the prompt with a known key; further full blocks are inserted, but nobody
             can match them.
+        reach_blocks: int64[n], blocks that are matched at all.
         path_offset: int64[n + 1], row i walks ``path_chain[path_offset[i]:path_offset[i + 1]]`` from the root; its path
             ends with its last keyed block.
         path_chain: int32[entries].
@@ -172,7 +174,9 @@ def replay_radix(
             at = reached = hits = 0
             for access in range(2):
                 before = reached
-                limit = keyed if access == 1 else min((prompt_tokens[row] - 1) // block_size, keyed)
+                limit = keyed
+                if access == 0:
+                    limit = min((prompt_tokens[row] - 1) // block_size, keyed, reach_blocks[row])
                 while reached < limit:
                     c = path_chain[e]
                     if chains[c, STAMP] != epoch:

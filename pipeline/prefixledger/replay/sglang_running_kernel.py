@@ -48,6 +48,7 @@ def replay_running(
     arrival_us: NDArray[np.int64],
     prompt_tokens: NDArray[np.int64],
     keyed_blocks: NDArray[np.int64],
+    reach_blocks: NDArray[np.int64],
     hold_us: NDArray[np.int64],
     prefill_us: NDArray[np.int64],
     output_tokens: NDArray[np.int64],
@@ -110,6 +111,7 @@ def replay_running(
         arrival_us: int64[n], not falling within a replica.
         prompt_tokens: int64[n], at least 1.
         keyed_blocks: int64[n], full blocks of the prompt with a known key; nobody can match further ones.
+        reach_blocks: int64[n], blocks that are matched at all.
         hold_us: int64[n], from admission to release if nothing is hit.
         prefill_us: int64[n], the part of it before the first output token.
         output_tokens: int64[n].
@@ -228,7 +230,7 @@ def replay_running(
                     admitted_us[row] = finished_us[row] = now
                     head += 1
                     continue
-                limit = min((prompt_tokens[row] - 1) // block_size, keyed_blocks[row])
+                limit = min((prompt_tokens[row] - 1) // block_size, keyed_blocks[row], reach_blocks[row])
                 room = capacity - pool[OWN] - pool[LOCKED]
                 if slots > room:
                     locked = locked_hits(

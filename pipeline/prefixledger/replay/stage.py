@@ -194,11 +194,11 @@ def _warm_ups(log: Log, runs: Sequence[PoolRun]) -> Iterator[WarmUp]:
 
 
 def _curves(runs: Sequence[PoolRun], touches: Sequence[Touches]) -> dict[str, pa.Table]:
-    """Draw both curves of every pool; of a cache that is no stack there are but replays, of the textbook not even those."""
+    """Draw both curves of every pool; of a cache that is no stack, or whose lookup is skipped, there are but replays, of the textbook not even those."""
     pairs = list(zip(runs, touches, strict=True))
     capacity = [
         (run, *replayed_curve(run))
-        if run.plan.pool.cache.profile == "sglang"
+        if run.plan.pool.cache.profile == "sglang" or run.log.bypassed is not None
         else (run, *thin(capacity_curve(touched, ttl_us=run.plan.ttl_us), CURVE_POINTS))
         for run, touched in pairs
         if run.plan.pool.cache.profile != "textbook" and run.plan.pool.tier is None and run.hosted is None

@@ -61,12 +61,18 @@ def lookup_facts(runs: Sequence[PoolRun], numbering: Numbering, log: Log) -> pa.
             "refused": column(lambda run: run.log.refused),
             "last_block": _known(last_block),
             "stored_blocks": _known(column(lambda run: -1 if run.hosted is None else run.log.cap_blocks)),
-            "tail_rule": _rules(column(lambda run: -1 if run.hosted is None else run.hosted.tail_rule)),
+            "tail_rule": _rules(column(_tail_rule)),
             "queued_at": _times(column(lambda run: run.queued_us)),
             "finished_at": _maybe_times(column(_finished_us)),
             "route_branch": _branches(column(lambda run: -1 if run.branch is None else run.branch)),
         },
     )
+
+
+def _tail_rule(run: PoolRun) -> Any:
+    if run.hosted is not None:
+        return run.hosted.tail_rule
+    return -1 if run.log.bypassed is None else np.where(run.log.bypassed, RULES.index("bypassed"), -1)
 
 
 def ladder(

@@ -46,6 +46,7 @@ class PoolLog:
         refused: bool[m]: touches nothing, changes nothing, has no segment.
         touched_blocks: int64[m], ``keyed_blocks`` plus the blocks of output that are cached under a known key; None:
             no output is cached.
+        bypassed: bool[m], skips the lookup, so that nothing of it may hit, and all of it is computed; None: none does.
         unhashed_in_line: Whether a freed partial tail waits behind all other free slots, see ``extents.replay_extents``.
     """
 
@@ -61,6 +62,7 @@ class PoolLog:
     refused: NDArray[np.bool_]
     touched_blocks: NDArray[np.int64] | None = None
     unhashed_in_line: bool = False
+    bypassed: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return self.admitted_us.size

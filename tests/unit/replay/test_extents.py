@@ -39,6 +39,7 @@ def _replay(
         path_chain=paths.chain,
         hold_us=column("hold"),
         prefill_us=column("prefill"),
+        reach_blocks=np.where(column("bypassed"), 0, extents.UNLIMITED_BLOCKS),
     )
     keyed = np.array([len(row.keys) for row in log.rows], np.int64)
     at, replica, force = zip(*log.resets, strict=True) if log.resets else ((), (), ())
@@ -130,6 +131,19 @@ def test_extents_equal_physical_blocks_under_pressure(output):
     assert min(seen[k] for k in ("waits", "refused", "evicted", "expired", "copies")) > 500, seen
     assert seen["ignored"] > 20
     assert seen["preempted"] > 200 or output != "as_decoded", seen
+
+
+def test_extents_equal_physical_blocks_where_lookups_are_skipped():
+    """A request that skips the lookup hits nothing and leaves second copies of whatever is there."""
+    copies = 0
+    for seed in range(300):
+        rng = random.Random(seed)
+        log = random_log(rng)
+        for row in log.rows:
+            row.bypassed = rng.random() < 0.4
+        _assert_equal(log)
+        copies += sum(not gone for *_, gone in _twin(log).removed)
+    assert copies > 500
 
 
 def test_extents_equal_physical_blocks_of_older_versions():

@@ -15,7 +15,7 @@ import traces
 from prefixledger.errors import InternalError
 from prefixledger.replay import sglang
 from prefixledger.replay.chains import build_chains, build_paths
-from prefixledger.replay.extents import Resets, Traffic, replay_extents
+from prefixledger.replay.extents import UNLIMITED_BLOCKS, Resets, Traffic, replay_extents
 from prefixledger.replay.sglang import radix_pool
 from support import ROOT, shared
 from twins.forests import random_log
@@ -32,6 +32,7 @@ def _pool(parent, rows: list[Prompt], block: int, replicas: int = 1, resets=()):
         keyed_blocks=np.array([len(row.keys) for row in rows], np.int64),
         path_offset=paths.offset,
         path_chain=paths.chain,
+        reach_blocks=np.array([0 if row.bypassed else UNLIMITED_BLOCKS for row in rows], np.int64),
     )
     packed = Resets(
         np.array([at for at, _ in resets], np.int64),
@@ -101,9 +102,11 @@ def _short_log(rng: random.Random):
     return log.parent, rows, log.block, log.capacity, log.replicas, log.ttl, resets
 
 
-def _assert_equal(rng: random.Random) -> int:
+def _assert_equal(rng: random.Random, *, skipped: float = 0.0) -> int:
     draw = rng.choice([_short_log, _short_log, _long_log])
     parent, rows, block, capacity, replicas, ttl, resets = draw(rng)
+    for row in rows:
+        row.bypassed = skipped > 0 and rng.random() < skipped
     expected = replay(rows, block, capacity, replicas, ttl, resets)
 
     pool, chains, _ = _pool(parent, rows, block, replicas, resets)
@@ -130,6 +133,12 @@ def test_kernel_equals_a_tree_of_nodes_under_pressure():
     evicted = [_assert_equal(random.Random(seed)) for seed in range(800)]
 
     assert sum(count > 20 for count in evicted) > 200
+
+
+def test_kernel_equals_a_tree_of_nodes_where_matches_are_skipped():
+    """A request that skips the match hits nothing, and inserts what the tree does not have."""
+    for seed in range(200):
+        _assert_equal(random.Random(seed), skipped=0.4)
 
 
 @pytest.mark.slow

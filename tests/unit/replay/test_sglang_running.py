@@ -17,7 +17,7 @@ import traces
 from prefixledger.errors import InternalError
 from prefixledger.replay import sglang_running
 from prefixledger.replay.chains import build_chains, build_paths
-from prefixledger.replay.extents import Output, Resets, Traffic
+from prefixledger.replay.extents import UNLIMITED_BLOCKS, Output, Resets, Traffic
 from prefixledger.replay.sglang import radix_pool
 from prefixledger.replay.sglang_running import replay_running
 from support import ROOT, shared
@@ -42,6 +42,7 @@ def _traffic(log: Log):
         path_chain=paths.chain,
         hold_us=column("hold"),
         prefill_us=column("prefill"),
+        reach_blocks=np.where(column("bypassed"), 0, UNLIMITED_BLOCKS),
     )
     at, replica, force = zip(*log.resets, strict=True) if log.resets else ((), (), ())
     resets = Resets(np.array(at, np.int64), np.array(replica, np.int32), np.array(force, np.bool_))
@@ -132,6 +133,16 @@ def test_kernel_equals_a_tree_of_nodes_with_locks_under_pressure(output):
 
     assert min(seen[what] for what in ("waits", "evicted", "expired", "in_flight", "freed_at_once")) > 100
     assert (seen["stopped"] > 100) == (output == "as_decoded")
+
+
+def test_kernel_equals_a_tree_of_nodes_where_matches_are_skipped():
+    """A request that skips the match locks nothing, and inserts what the tree does not have."""
+    for seed in range(200):
+        rng = random.Random(seed)
+        log = random_log(rng)
+        for row in log.rows:
+            row.bypassed = rng.random() < 0.4
+        _assert_equal(log)
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from prefixledger.ingest.bypass import is_bypassed
 from prefixledger.ingest.envelope import user_key
 from prefixledger.ingest.fields import checked_number, extras, mapping, maybe_text, required
 from prefixledger.ingest.gateway_rows import host_of, is_true, set_status, set_text
@@ -98,6 +99,7 @@ def _row(record: Mapping[str, Any], context: Context) -> Row:
         session_id=maybe_text(record, "session_id"),
         replica=replica_of(record),
         service_tier=short_text(inner_mapping(record, "cost_breakdown"), "service_tier"),
+        bypassed=is_bypassed(inner_mapping(record, "model_parameters")),
         extras=extras(record, _USED),
     )
     if started is None:

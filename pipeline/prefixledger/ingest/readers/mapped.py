@@ -133,6 +133,8 @@ def _set_path(row: Row, record: Mapping[str, Any], plan: MapPlan, *, columnar: b
     if plan.prompt_complete is not None:
         value = find(record, plan.prompt_complete)[1]
         row.prompt_complete = value is None or cell_bool(value, plan.prompt_complete.source)
+    if plan.bypassed is not None and (value := find(record, plan.bypassed)[1]) is not None:
+        row.bypassed = cell_bool(value, plan.bypassed.source)
     if plan.path is None:
         return
     value = find(record, plan.path)[1]

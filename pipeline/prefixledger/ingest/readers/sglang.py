@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from prefixledger.ingest.bypass import is_bypassed
 from prefixledger.ingest.fields import (
     extras,
     mapping,
@@ -140,6 +141,7 @@ def _received(record: Mapping[str, Any], rid: str, obj: Mapping[str, Any], conte
         cache_salt=maybe_text(obj, "extra_key"),
         token_ids=tokens,
         prompt_complete=complete,
+        bypassed=is_bypassed(obj),
         join=rid,
         part="request",
         local_clock=not zone_known,

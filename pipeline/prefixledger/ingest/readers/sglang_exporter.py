@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from prefixledger.ingest.bypass import is_bypassed
 from prefixledger.ingest.fields import (
     extras,
     mapping,
@@ -79,6 +80,7 @@ def _row(meta: Mapping[str, Any], sent: Mapping[str, Any], rid: str | None) -> R
         replica=None if rank is None else f"dp{rank}",
         adapter=maybe_text(sent, "lora_path"),
         cache_salt=maybe_text(sent, "extra_key"),
+        bypassed=is_bypassed(sent),
         extras={**extras(sent, _PARAMETERS), **extras(meta, _META)},
     )
     apply_usage(row, meta, "sglang")

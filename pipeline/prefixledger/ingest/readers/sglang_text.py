@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from prefixledger.ingest.bypass import is_bypassed
 from prefixledger.ingest.engine_lines import engine_fact
 from prefixledger.ingest.fields import maybe_count, maybe_text
 from prefixledger.ingest.prompts import text_parts
@@ -31,6 +32,7 @@ _OUT: Final = re.compile(r",? ?out=")
 _META: Final = re.compile(r"'meta_info': \{")
 _EVENT: Final = re.compile(rb"(?:Receive|Finish): obj=\w+\(")
 _LIST: Final = re.compile(r"\[[^\]]*\]")
+_LOGPROBS: Final = ("return_logprob", "logprob_start_len")
 
 
 class SGLangTextReader:
@@ -95,6 +97,7 @@ def _row(rid: str, fields: Mapping[str, str]) -> Row:
     row.session_id = unquoted(fields.get("conversation_id", "")) or unquoted(fields.get("routing_key", ""))
     rank = fields.get("routed_dp_rank", fields.get("data_parallel_rank", ""))
     row.replica = f"dp{rank}" if rank.isdecimal() else None
+    row.bypassed = is_bypassed({name: literal(fields.get(name, "None")) for name in _LOGPROBS})
     listed = fields.get("input_ids", "None")
     match = _LIST.match(listed)
     if match is not None and fields.get("image_data", "None") == "None":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from prefixledger.ingest.bypass import is_bypassed_text
 from prefixledger.ingest.engine_lines import engine_fact
 from prefixledger.ingest.prompts import text_parts
 from prefixledger.ingest.pyrepr import may_have_length, numbers, string_span, unquoted
@@ -114,6 +115,8 @@ def _received(text: str, told: re.Match[str], row: Row) -> Outcome:
     end = _set_prompt(row, text, told.end())
     lora = _LORA.search(text, end)
     row.adapter = lora["name"] if lora else None
+    quoted = string_span(text, told.end() + len("prompt: "))
+    row.bypassed = is_bypassed_text(text[told.end() if quoted is None else quoted[1] :])
     return row
 
 
