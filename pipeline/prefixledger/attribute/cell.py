@@ -29,7 +29,7 @@ class Cell:
         totals: Of all rows: requests, prompt_tokens, hit_tokens, token_hit_rate with its least and greatest over the
             seeds that a drawing router was replayed under, the change of that rate against the baseline in percentage
             points, and the load: the busiest replica over the mean, and most requests in flight on one, of the pool where
-            that is most; the prefill tokens of the busiest of all; the time that lookups waited for memory, added up.
+            that is most; the prefill tokens of the busiest of all that share a load; the time that lookups waited for memory, added up.
         misses: ``by_cause``: missed tokens, which with the hits are the prompt; named as in the twin of a report.
         cost: What prompts and outputs cost without and with the cache; None where there is not one currency.
         costs: The same for each currency.
@@ -93,6 +93,7 @@ def _totals(found: Marts, baseline: Cell | None) -> dict[str, int | float | None
     rate = row["hit_tokens"] / row["prompt_tokens"] if row["prompt_tokens"] else None
     before = rate if baseline is None else baseline.totals["token_hit_rate"]
     balance = found.balance.to_pylist()
+    shared = {p["pool"] for p in balance if p["n_replicas"] > 1}
     spread = spread_of(found.by_draw, row["hit_tokens"], row["prompt_tokens"])
     return {
         **{name: row[name] for name in names},
@@ -103,7 +104,10 @@ def _totals(found: Marts, baseline: Cell | None) -> dict[str, int | float | None
         "change_pp": None if rate is None or before is None else 100 * (rate - before),
         "imbalance_requests": max((p["imbalance_requests"] or 0 for p in balance), default=None),
         "imbalance_prefill": max((p["imbalance_prefill"] or 0 for p in balance), default=None),
-        "busiest_prefill_tokens": max(found.by_replica["prefill_tokens"].to_pylist(), default=None),
+        "busiest_prefill_tokens": max(
+            (one["prefill_tokens"] for one in found.by_replica.to_pylist() if one["pool"] in shared),
+            default=None,
+        ),
         "peak_in_flight": max((p["peak_in_flight"] or 0 for p in balance), default=None),
         "waited_s": sum(p["waited_us"] for p in balance) / 1e6,
     }

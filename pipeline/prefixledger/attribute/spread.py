@@ -28,7 +28,7 @@ class Spread:
     def told(self) -> str:
         """The range in per cent, as it stands behind a rate."""
         low, high = f"{100 * self.low:.1f}", f"{100 * self.high:.1f}"
-        return f"{low}–{high} % over {self.seeds} seeds"  # noqa: RUF001  # a range has an en dash
+        return f"{low}\N{EN DASH}{high} % over {self.seeds} seeds"
 
 
 def spread_of(

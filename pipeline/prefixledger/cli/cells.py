@@ -6,6 +6,8 @@ import csv
 import sys
 from typing import TYPE_CHECKING
 
+import click
+
 from prefixledger.cli.console import data_console
 from prefixledger.cli.results import say_inputs
 from prefixledger.cli.show import plain, print_json, print_table
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 _WIDE = 120
 """Columns of a terminal from which on the causes fit beside the rest."""
+
+_LOAD = ("requests", "prefill", "peak", "waited")
 
 _CAUSES = ("invalidated", "expired", "evicted", "misrouted", "cold")
 
@@ -44,6 +48,8 @@ def say_cells(result: WhatIfResult, talk: Talk, *, form: str) -> None:
 
 
 def _print_cells(cells: tuple[Cell, ...], talk: Talk) -> None:
+    from prefixledger.report import ranking
+
     console = data_console()
     # A setting that no cell changes says nothing.
     axes = [name for name in cells[0].axes if len({cell.axes[name] for cell in cells}) > 1]
@@ -51,7 +57,16 @@ def _print_cells(cells: tuple[Cell, ...], talk: Talk) -> None:
     currencies = [cost["currency"] for cost in cells[0].costs]
     if not causes:
         talk.say("the causes of misses are left out of so narrow a table; --csv has them")
-    columns = ["", *axes, "hit rate", "points", *causes, *currencies, "imbalance"]
+    groups = _groups(cells)
+    melts = {
+        number: melts
+        for group in groups.values()
+        for number, melts in zip(
+            group, ranking.melting(ranking.options_of([cells[n] for n in group])), strict=True
+        )
+    }
+    load = _LOAD if causes else ("imbalance",)
+    columns = ["", *axes, "hit rate", "points", *causes, *currencies, *load]
     rows = [
         [
             "baseline" if number == 0 else str(number),
@@ -60,15 +75,60 @@ def _print_cells(cells: tuple[Cell, ...], talk: Talk) -> None:
             "-" if number == 0 or cell.totals["change_pp"] is None else f"{cell.totals['change_pp']:+.2f}",
             *(_share_of(cell, cause) for cause in causes),
             *(_money(cost["actual"]) for cost in cell.costs),
-            "-" if cell.totals["imbalance_prefill"] is None else f"{cell.totals['imbalance_prefill']:.2f}",
+            *_load(cell, melts=melts[number], whole=len(load) > 1),
         ]
         for number, cell in enumerate(cells)
     ]
     print_table(console, columns, rows, right=range(1 + len(axes), len(columns)))
     talk.say(
         "hit rate and causes are shares of all prompt tokens, points are against the baseline, amounts are input and output "
-        "with the cache, imbalance is the prefill of the busiest replica over the mean"
+        "with the cache; "
+        + (
+            "requests and prefill are those of the busiest replica over the mean, peak is the most in flight on one, waited is "
+            "for memory, all lookups added up"
+            if causes
+            else "imbalance is the busiest replica over the mean, by requests or by prefill, whichever is worse"
+        )
+        + "; ! marks one that melts a replica"
     )
+    if "routing" in axes:
+        _say_ranking(groups, cells)
+
+
+def _groups(cells: tuple[Cell, ...]) -> dict[str, list[int]]:
+    """Return the cells that differ in their routing alone, or in replicas, by what they have in common and others have not."""
+    others = [name for name in ("capacity", "ttl") if len({cell.axes[name] for cell in cells}) > 1]
+    groups: dict[str, list[int]] = {}
+    for number, cell in enumerate(cells):
+        groups.setdefault(", ".join(f"{name} {cell.axes[name]}" for name in others), []).append(number)
+    return groups
+
+
+def _load(cell: Cell, *, melts: bool, whole: bool) -> list[str]:
+    """Return what a routing does to the busiest replica; where room is short, the worse of its two loads."""
+    totals, mark = cell.totals, "!" if melts else ""
+    requests, prefill = totals["imbalance_requests"] or 0, totals["imbalance_prefill"] or 0
+    if not whole:
+        return [_ratio(max(requests, prefill)) + mark]
+    return [
+        _ratio(requests) + mark,
+        _ratio(prefill),
+        str(totals["peak_in_flight"] or "-"),
+        f"{totals['waited_s']:,.0f} s" if totals["waited_s"] else "-",
+    ]
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.2f}" if value else "-"
+
+
+def _say_ranking(groups: dict[str, list[int]], cells: tuple[Cell, ...]) -> None:
+    """Explain the routings of one capacity and lifetime, for each of these that the grid has."""
+    from prefixledger.report.ranking import options_of, ranking
+
+    for name, group in groups.items():
+        for sentence in ranking(options_of([cells[number] for number in group])):
+            click.echo(f"{name}: {sentence}" if name else sentence)
 
 
 def _share(value: float | None) -> str:

@@ -52,7 +52,7 @@ def read_grid(**axes: str | Sequence[str | int] | None) -> Grid:
         UsageError: A value cannot be used, there is none at all, or there are too many cells.
     """
     read: dict[str, tuple[Any, ...]] = {
-        name: tuple(dict.fromkeys(_READERS[name](value) for value in _listed(name, axes.get(name))))
+        name: tuple(dict.fromkeys(_READERS[name](value) for value in _spelled_out(name, axes.get(name))))
         for name in AXES
     }
     cells = 1
@@ -130,6 +130,12 @@ def _listed(name: str, given: str | Sequence[str | int] | None) -> list[str]:
             f"--{name} has an empty value", hint=f"write --{name} A,B with a comma between values"
         )
     return values
+
+
+def _spelled_out(name: str, given: str | Sequence[str | int] | None) -> list[str]:
+    """Return the values of an axis; ``all`` routings are those that place every log, so not by session."""
+    values = _listed(name, given)
+    return list(ROUTINGS) if name == "routing" and values == ["all"] else values
 
 
 def _capacity(text: str) -> str:

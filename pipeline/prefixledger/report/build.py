@@ -15,6 +15,7 @@ from prefixledger import __version__
 from prefixledger.attribute.marts import STEPS, STEPS_BEFORE_PRICES
 from prefixledger.attribute.marts import marts as window_marts
 from prefixledger.attribute.run import STEPS as CAUSE_STEPS
+from prefixledger.attribute.spread import spread_of
 from prefixledger.config.scenario import load_scenario
 from prefixledger.report import from_marts
 from prefixledger.report.curve_points import pool_curves
@@ -22,6 +23,7 @@ from prefixledger.report.findings import derive
 from prefixledger.report.numbers import moment
 from prefixledger.report.parts import Source
 from prefixledger.report.prefix_tree import prefix_tree
+from prefixledger.report.routing_options import routing_options
 from prefixledger.report.view import Provenance, ReportView, Result, Setup, Window
 
 if TYPE_CHECKING:
@@ -69,6 +71,7 @@ def build(workspace: Workspace, replays: Sequence[ReplaySummary], stretch: Stret
         prefixes=prefix_tree(marts.prefixes, window.length_s),
         replicas=from_marts.replicas(marts),
         balances=from_marts.balances(marts),
+        routing=routing_options(found),
         branches=from_marts.branches(marts),
         curves=pool_curves(first, scenario, marts),
         events=from_marts.events(marts),
@@ -138,6 +141,7 @@ def _result(one: ReplaySummary, marts: Marts) -> Result:
         setup=_setup(one, scenario),
         total=total,
         by_basis=by_basis,
+        spread=spread_of(marts.by_draw, total.hit_tokens, total.prompt_tokens),
         failed_requests=from_marts.left_out(marts, "failed"),
         unmeasured_requests=from_marts.left_out(marts, "unmeasured"),
         ideal_hit_tokens=from_marts.total_of(marts, "ideal_hit_tokens", "simulated"),

@@ -25,6 +25,10 @@ def caveats_of(view: ReportView) -> tuple[str, ...]:
             "No capacity was given, so the replay cannot show eviction and its rate is an upper bound: "
             'tell us your capacity, e.g. capacity = "60000 blocks" under [cache] of a --scenario file.'
         )
+    if result.spread is not None:
+        found.append(
+            f"The router draws, so this is one of several outcomes: the hit rate is {result.spread.told}, the replay's among them."
+        )
     found += [_refused_caveat(result), *_partial_caveats(result)]
     rejected = sum(s.rejected for s in view.sources)
     if rejected:

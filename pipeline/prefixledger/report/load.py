@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from prefixledger.report.numbers import clean, percent
 
 if TYPE_CHECKING:
-    from prefixledger.report.parts import Replica, RoutingOption
+    from prefixledger.report.load_parts import RoutingOption
+    from prefixledger.report.parts import Replica
     from prefixledger.report.view import ReportView
 
 _UNEVEN = 1.5

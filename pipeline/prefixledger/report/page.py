@@ -15,6 +15,7 @@ from prefixledger.report.glossary import CAUSE_TERMS, WHERE_NAMES, detail_name
 from prefixledger.report.kpis import Kpi, kpis
 from prefixledger.report.load import load_notes, peers
 from prefixledger.report.numbers import clean
+from prefixledger.report.ranking import melting, ranking
 from prefixledger.report.time_chart import over_time
 from prefixledger.report.verdict import Verdict, verdict
 from prefixledger.schema import CAUSES
@@ -119,6 +120,9 @@ class Page:
         present: Causes that occur, in the order of the account.
         curves: The curves of every pool.
         charts: SVG elements by section; empty where a section has no data.
+        ranking: The routings compared in words; empty where there is nothing to compare.
+        routing_causes: Causes that occur under any of them, in the order of the account.
+        melting: For each routing whether it loads one replica far more than it would have to.
         load_notes: When the load is uneven, and when the best hit rate comes with the worst load.
         queries: For each finding, the statement that lists its misses.
         definitions: The figures, explained.
@@ -138,6 +142,9 @@ class Page:
     present: tuple[str, ...]
     curves: tuple[CurveRow, ...]
     charts: dict[str, str]
+    ranking: tuple[str, ...]
+    routing_causes: tuple[str, ...]
+    melting: tuple[bool, ...]
     load_notes: tuple[str, ...]
     queries: dict[str, str]
     definitions: tuple[Definition, ...]
@@ -162,6 +169,9 @@ def page(view: ReportView) -> Page:
         present=tuple(c for c in CAUSES if result.total.misses.get(c)),
         curves=_curves(view),
         charts=_charts(view),
+        ranking=ranking(view.routing),
+        routing_causes=tuple(c for c in CAUSES if any(o.misses.get(c) for o in view.routing)),
+        melting=melting(view.routing),
         load_notes=load_notes(view),
         queries={f.kind: _query(view, f.kind) for f in view.findings if f.kind in CAUSES},
         definitions=definitions(view),

@@ -217,27 +217,6 @@ class Replica:
 
 
 @dataclass(frozen=True, slots=True)
-class RoutingOption:
-    """One way to route the same lookups; load stands beside the hit rate.
-
-    Attributes:
-        routing: Name of the policy.
-        lookups: Lookups it completed.
-        prompt_tokens: Tokens asked.
-        hit_tokens: Tokens found.
-        largest_share: Share of the requests that the busiest replica gets.
-        replicas: Number of replicas.
-    """
-
-    routing: str
-    lookups: int
-    prompt_tokens: int
-    hit_tokens: int
-    largest_share: float
-    replicas: int
-
-
-@dataclass(frozen=True, slots=True)
 class Rung:
     """One rung of the ladder of bounds.
 

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from prefixledger.report import twin_parts
 from prefixledger.report.numbers import significant
+from prefixledger.report.ranking import ranking
 from prefixledger.report.verdict import verdict
 from prefixledger.schema import CAUSES
 
 if TYPE_CHECKING:
+    from prefixledger.attribute.spread import Spread
     from prefixledger.report.books import Book, Observed
     from prefixledger.report.parts import Cost
     from prefixledger.report.view import ReportView, Result
@@ -44,6 +46,7 @@ def twin(view: ReportView, *, show_ids: bool = False) -> dict[str, Any]:
         "branches": twin_parts.branches_value(view),
         "curves": twin_parts.curves_value(view),
         "routing": twin_parts.routing_value(view),
+        "ranking": list(ranking(view.routing)),
         "engines": None if view.engines is None else twin_parts.engines_value(view.engines),
         "silent_writes": twin_parts.silent_writes_value(view),
         "events": twin_parts.events_value(view),
@@ -88,6 +91,7 @@ def _scenario(result: Result) -> dict[str, Any]:
             }
             for r in result.ladder
         ],
+        "seeds": None if result.spread is None else _seeds(result.spread),
         "running_effect_tokens": result.running_effect_tokens,
         "prefill_gpu_hours": significant(result.prefill_gpu_hours),
         "setup": {
@@ -98,6 +102,14 @@ def _scenario(result: Result) -> dict[str, Any]:
             "residence": result.setup.residence,
             "notes": list(result.setup.notes),
         },
+    }
+
+
+def _seeds(spread: Spread) -> dict[str, Any]:
+    return {
+        "seeds": spread.seeds,
+        "token_hit_rate_low": significant(spread.low),
+        "token_hit_rate_high": significant(spread.high),
     }
 
 

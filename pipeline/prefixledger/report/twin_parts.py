@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from prefixledger.ids import short_id
 from prefixledger.report.books import rate
 from prefixledger.report.numbers import iso, significant
+from prefixledger.report.ranking import melting
 from prefixledger.schema import CAUSES
 
 if TYPE_CHECKING:
@@ -214,8 +215,20 @@ def routing_value(view: ReportView) -> list[dict[str, Any]]:
             "hit_tokens": o.hit_tokens,
             "token_hit_rate": significant(rate(o.hit_tokens, o.prompt_tokens)),
             "largest_share": significant(o.largest_share),
+            "scenario": o.scenario,
+            "pool": o.pool,
+            "seeds": o.seeds,
+            "token_hit_rate_low": significant(o.rate_low),
+            "token_hit_rate_high": significant(o.rate_high),
+            "busiest_prefill_tokens": o.busiest_prefill_tokens,
+            "imbalance_requests": significant(o.imbalance_requests),
+            "imbalance_prefill": significant(o.imbalance_prefill),
+            "melts_a_replica": melts,
+            "peak_in_flight": o.peak_in_flight,
+            "waited_s": significant(o.waited_us / 1e6),
+            "by_cause": {cause: tokens for cause in CAUSES if (tokens := o.misses.get(cause, 0))},
         }
-        for o in view.routing
+        for o, melts in zip(view.routing, melting(view.routing), strict=True)
     ]
 
 

@@ -9,8 +9,9 @@ from prefixledger.report.books import rate
 from prefixledger.report.parts import Prefixes, Timeline
 
 if TYPE_CHECKING:
+    from prefixledger.attribute.spread import Spread
     from prefixledger.report.books import Book, Detail, Engines, Observed, SilentWrites
-    from prefixledger.report.load_parts import Balance, Branch
+    from prefixledger.report.load_parts import Balance, Branch, RoutingOption
     from prefixledger.report.parts import (
         Breakdown,
         Cost,
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
         Event,
         Finding,
         Replica,
-        RoutingOption,
         Rung,
         Source,
     )
@@ -104,6 +104,7 @@ class Result:
         costs: The bills, one per currency, the one with the most prompt tokens first; empty without rates.
         ladder: Rungs from the pooled cache down; empty where it was not computed.
         running_effect_tokens: Hits that requests running beside each other add to the last simulated rung, or take.
+        spread: Hit rates of all lookups under other seeds of a router that draws; None where nothing is drawn.
         prefill_gpu_hours: What one GPU takes to prefill the missed tokens of the pools whose speed is given; None: of none.
     """
 
@@ -120,6 +121,7 @@ class Result:
     ladder: tuple[Rung, ...] = ()
     running_effect_tokens: int = 0
     prefill_gpu_hours: float | None = None
+    spread: Spread | None = None
 
     @property
     def cost(self) -> Cost | None:

@@ -146,6 +146,44 @@ def test_python_csv_and_table_say_the_same(capsys: pytest.CaptureFixture[str]) -
     assert "points are against the baseline" in err
 
 
+ROUTED = "name = '{0}'\n[cache]\ncapacity = '20 blocks'\n[fleet]\nrouting = '{0}'\nreplicas = 2\n"
+
+
+def test_routings_are_ranked_in_words_and_stand_in_the_report(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cell of a router that draws carries its range; the table explains itself; a report of the same says the same."""
+    asked = ["--capacity", "20", "--routing", "random,prefix-hash"]
+    _, random, hashed = _cells(capsys, *asked)
+    low, rate, high = (random["totals"][f"token_hit_rate{end}"] for end in ("_low", "", "_high"))
+    assert random["totals"]["seeds"] == 5
+    assert low <= rate <= high
+    assert low < high
+    assert hashed["totals"]["seeds"] == 1
+    assert hashed["totals"]["token_hit_rate_low"] == hashed["totals"]["token_hit_rate"]
+    monkeypatch.setenv("COLUMNS", "220")
+    assert app.run(["whatif", *asked]) == 0
+    out, err = capsys.readouterr()
+    assert f"({low:.1%} … {high:.1%})" in out
+    assert "random hits" in out
+    assert "than random, because it adds" in out
+    assert "! marks one that melts a replica" in err
+
+    for routing in ("random", "prefix-hash"):
+        (place / f"{routing}.toml").write_text(ROUTED.format(routing), encoding="utf-8")
+    found = api.report(scenario=["random.toml", "prefix-hash.toml"], output=place / "out.html")
+    twin = json.loads(found.json.read_text(encoding="utf-8"))
+    for row, cell in zip(twin["routing"], (random, hashed), strict=True):
+        assert row["hit_tokens"] == cell["totals"]["hit_tokens"]
+        assert row["seeds"] == cell["totals"]["seeds"]
+        assert row["imbalance_requests"] == pytest.approx(cell["totals"]["imbalance_requests"], rel=1e-5)
+        assert row["busiest_prefill_tokens"] == cell["totals"]["busiest_prefill_tokens"]
+        assert row["hit_tokens"] + sum(row["by_cause"].values()) == row["prompt_tokens"]
+    assert twin["seeds"]["token_hit_rate_low"] == pytest.approx(low, rel=1e-5)
+    assert any("over 5 seeds" in line for line in found.lines)
+    assert any("than random, because it adds" in text for text in twin["ranking"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -12,7 +12,8 @@ from prefixledger.report.books import Detail, Observed
 from prefixledger.report.findings import derive
 from prefixledger.report.kpis import kpis
 from prefixledger.report.load import load_notes
-from prefixledger.report.parts import Replica, RoutingOption
+from prefixledger.report.load_parts import RoutingOption
+from prefixledger.report.parts import Replica
 from prefixledger.report.verdict import largest_loss, verdict
 
 if TYPE_CHECKING:
