@@ -39,12 +39,15 @@ capacity = "{capacity} blocks"
 [fleet]
 routing = "{routing}"
 replicas = {replicas}
+{router}
 [in_flight]
 residence = "{residence}"
 output = "ignore"
 prefill_ms_per_token = 0.02
 decode_ms_per_token = 10
 """
+MODES = {"kv-aware": ("approximate", "exact"), "llm-d-prefix": ("approximate", "precise")}
+"""Routers that can be told what the caches hold, beside what they sent themselves."""
 
 
 def read(folder: Path, log: Path, block_size: int, map_file: Path | None) -> Log:
@@ -61,13 +64,16 @@ def read(folder: Path, log: Path, block_size: int, map_file: Path | None) -> Log
     return Log(rows, read_lookups(rows), loaded.forest)
 
 
-def line(log: Log, chains: Chains, routing: str, replicas: int, capacity: int) -> str:
+def line(log: Log, chains: Chains, routing: str, mode: str | None, replicas: int, capacity: int) -> str:
     """Route and replay under one router, the second of two runs, and return its row of the table."""
     seconds = {}
     run = None
+    router = "" if mode is None else f'[fleet.router]\nmode = "{mode}"'
     for residence in ("estimated", "none"):
         scenario = parse_scenario(
-            SCENARIO.format(routing=routing, replicas=replicas, capacity=capacity, residence=residence)
+            SCENARIO.format(
+                routing=routing, router=router, replicas=replicas, capacity=capacity, residence=residence
+            )
         )
         for _ in range(2):
             start = time.perf_counter()
@@ -89,7 +95,7 @@ def line(log: Log, chains: Chains, routing: str, replicas: int, capacity: int) -
     rate = lookups / sum(seconds["none"])
     hits = 1 - left.sum() / run.log.prompt_tokens.sum()
     return (
-        f"{routing:24} {seconds['none'][0]:8.2f} {seconds['none'][1]:9.3f} {seconds['estimated'][1]:10.3f} {rate:12.3g} "
+        f"{f'{routing} {mode}' if mode else routing:26} {seconds['none'][0]:8.2f} {seconds['none'][1]:9.3f} {seconds['estimated'][1]:10.3f} {rate:12.3g} "
         f"{hits:8.4f} {load[0]:9.2f} {load[1]:9.2f}"
     )
 
@@ -113,16 +119,17 @@ def main() -> None:
     chains = build_chains(log.forest.parent)
     print(f"{len(log.lookups)} requests, {given.replicas} replicas of {given.capacity_blocks} blocks")
     print(
-        f"{'routing':24} {'route s':>8} {'replay s':>9} {'concurr. s':>10} {'lookups/s':>12} {'hits':>8} {'requests':>9} "
+        f"{'routing':26} {'route s':>8} {'replay s':>9} {'concurr. s':>10} {'lookups/s':>12} {'hits':>8} {'requests':>9} "
         f"{'prefill':>9}"
     )
     for routing in ROUTINGS:
         if routing == "as-logged":
             continue
-        try:
-            print(line(log, chains, routing, given.replicas, given.capacity_blocks))
-        except UsageError as refused:
-            print(f"{routing:24} {refused.message}")
+        for mode in MODES.get(routing, (None,)):
+            try:
+                print(line(log, chains, routing, mode, given.replicas, given.capacity_blocks))
+            except UsageError as refused:
+                print(f"{routing:26} {refused.message}")
 
 
 if __name__ == "__main__":

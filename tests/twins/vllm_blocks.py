@@ -267,7 +267,7 @@ class Replica:
 
 @dataclass(slots=True)
 class Twin:
-    """All replicas; ``resets`` are (at, replica, force) in order of time."""
+    """All replicas; ``resets`` are (at, replica, force) in order of time; nothing happens after ``until``."""
 
     rows: list[Row]
     block: int
@@ -278,7 +278,9 @@ class Twin:
     hit_saves_us: float = 0.0
     resets: list[tuple[int, int, bool]] = field(default_factory=list)
     in_line: bool = False
+    until: int = 1 << 60
     answer: Answer = field(init=False)
+    pools: list[Pool] = field(init=False, default_factory=list)
 
     def note(self, cause: str, row: int, at: int, replica: int, key: object, gone: bool) -> None:
         """Record one block that lost its key."""
@@ -291,8 +293,20 @@ class Twin:
             [0] * n, [0] * n, [0] * n, [False] * n, [False] * len(self.resets), [-1] * self.replicas
         )
         for number in range(self.replicas):
-            self.run_replica(Replica(self, number))
+            replica = Replica(self, number)
+            self.run_replica(replica)
+            self.pools.append(replica.pool)
         return self.answer
+
+    def held(self, row: Row) -> list[int]:
+        """Count the blocks at the head of a prompt that each replica holds at the end."""
+        counts = []
+        for pool in self.pools:
+            missing = [
+                index for index, key in enumerate(row.keys[: row.prompt_keys]) if key not in pool.copies
+            ]
+            counts.append(missing[0] if missing else row.prompt_keys)
+        return counts
 
     def run_replica(self, r: Replica) -> None:
         """Replay one replica from moment to moment."""
@@ -302,12 +316,12 @@ class Twin:
             times = [self.rows[to_come[0]].arrival] if to_come else []
             times += [self.resets[resets[0]][0]] if resets else []
             times += [heap[0][0] for heap in (r.releases, r.growths) if heap]
-            if not times:
+            if not times or min(times) > self.until:
                 break
             now = min(times)
             r.expire(now)
             self.step(r, now, to_come, resets)
-        r.expire(1 << 60)
+        r.expire(self.until)
 
     def step(self, r: Replica, now: int, to_come: list[int], resets: list[int]) -> None:
         """Do all that happens at one moment: growth, releases, events, admissions, until nothing is left of it."""

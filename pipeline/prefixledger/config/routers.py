@@ -33,8 +33,26 @@ Duration = Annotated[str, AfterValidator(_duration)]
 Lasting = Annotated[str, AfterValidator(_lasting)]
 
 
+Events = Literal["never", "if-known", "always"]
+"""Whether a router is told what the caches hold: if that is known while requests are routed, or it cannot do without."""
+
+
 class RouterOptions(Part):
     """Options of a router that has none, and base of all others."""
+
+    @property
+    def events(self) -> Events:
+        """Whether KV events tell the router what the caches hold."""
+        return "never"
+
+
+def _mode(modes: dict[str, Events]) -> AfterValidator:
+    def known(value: str) -> str:
+        if value not in modes:
+            raise refusal(f"there is no mode {value!r}", near_hint(value, list(modes), "modes that exist"))
+        return value
+
+    return AfterValidator(known)
 
 
 class LeastLoaded(RouterOptions):
@@ -118,10 +136,14 @@ class CacheAware(RouterOptions):
     no_match: Literal["least-loaded", "smallest-tree"] = "least-loaded"
 
 
-class KvAware(RouterOptions):
-    """NVIDIA Dynamo's KV router without KV events: what it sent where is all it knows."""
+_KV_AWARE: dict[str, Events] = {"auto": "if-known", "exact": "always", "approximate": "never"}
+_LLM_D: dict[str, Events] = {"approximate": "never", "precise": "always"}
 
-    mode: str = "approximate"
+
+class KvAware(RouterOptions):
+    """NVIDIA Dynamo's KV router, with KV events (``exact``) or without them (``approximate``: it knows what it sent)."""
+
+    mode: Annotated[str, _mode(_KV_AWARE)] = "auto"
     overlap_score_credit: FACTOR = 1.0
     overlap_credit_decay: FACTOR = 0.0
     prefill_load_scale: FACTOR = 1.0
@@ -131,26 +153,16 @@ class KvAware(RouterOptions):
     max_tree_blocks: POSITIVE = 2**20
     prune_target: SHARE = 0.8
 
-    @model_validator(mode="after")
-    def _exists(self) -> KvAware:
-        if self.mode == "exact":
-            raise refusal(
-                "mode 'exact' does not exist yet: it needs the caches while requests are being routed",
-                "modes that exist: approximate",
-                at=("mode",),
-            )
-        if self.mode != "approximate":
-            raise refusal(
-                f"there is no mode {self.mode!r}",
-                near_hint(self.mode, ["approximate"], "modes that exist"),
-                at=("mode",),
-            )
-        return self
+    @property
+    def events(self) -> Events:
+        """Whether KV events tell the router what the caches hold."""
+        return _KV_AWARE[self.mode]
 
 
 class LlmDPrefix(RouterOptions):
-    """llm-d's approximate prefix scorer beside its queue and KV utilization scorers, in its default profile."""
+    """llm-d's prefix scorer beside its queue and KV utilization scorers, in its default profile."""
 
+    mode: Annotated[str, _mode(_LLM_D)] = "approximate"
     prefix_weight: FACTOR = 3.0
     queue_weight: FACTOR = 2.0
     kv_weight: FACTOR = 2.0
@@ -158,6 +170,11 @@ class LlmDPrefix(RouterOptions):
     max_prefix_tokens: POSITIVE = 131_072
     lru_blocks: POSITIVE | None = None
     match_length_weight: SHARE = 0.0
+
+    @property
+    def events(self) -> Events:
+        """Whether KV events tell the router what the caches hold."""
+        return _LLM_D[self.mode]
 
 
 class ProductionStackPrefix(RouterOptions):
@@ -216,9 +233,11 @@ ROUTER_COMMENTS: dict[tuple[str, str], str] = {
     ("CacheAware", "cache_threshold"): "share of the prompt that must match",
     ("CacheAware", "max_tree_tokens"): "per replica, counted in tokens of full blocks",
     ("CacheAware", "no_match"): "least-loaded | smallest-tree (old releases)",
-    ("KvAware", "mode"): "approximate: without KV events",
+    ("KvAware", "mode"): "exact: by KV events | approximate: by what it sent | auto: exact where it can be",
+    ("KvAware", "ttl"): "approximate only, as the two below",
     ("KvAware", "temperature"): "0: least cost, ties drawn",
     ("KvAware", "max_tree_blocks"): "over all replicas",
+    ("LlmDPrefix", "mode"): "approximate: by what it sent | precise: by KV events, in blocks of the engine",
     ("LlmDPrefix", "block_tokens"): "or the block size where that is larger",
     ("ProductionStackPrefix", "chunk_tokens"): "128 characters at 4 a token",
     ("AibrixPrefix", "block_tokens"): "4 bytes; a log of blocks knows whole blocks only",

@@ -44,6 +44,7 @@ from prefixledger.replay.extent_lists_kernel import (
     unlink_copy,
     unlink_use,
 )
+from prefixledger.replay.extent_pool_kernel import ADMITS, ADMITTED, BLANK, FREE, REMOVED, REPLICA
 from prefixledger.replay.jit import part
 
 if TYPE_CHECKING:
@@ -57,10 +58,6 @@ REQUEST_COLUMNS = 8
 # Columns of `removals`.
 R_LOOKUP, R_REPLICA, R_CHAIN, R_LO, R_HI, R_RESIDENT, R_EXPIRED, R_AFTER, R_ADMITS = range(9)
 REMOVAL_COLUMNS = 9
-# Entries of `pool`: the replica, its free slots, those of them that hold nothing, entries of its heap, removals listed,
-# the row that was admitted last, whether a row is being admitted, again or not.
-REPLICA, FREE, BLANK, HEAP, REMOVED, ADMITTED, ADMITS = range(7)
-POOL_ENTRIES = 7
 EXTENTS_FULL, CELLS_FULL, REMOVALS_FULL = -1, -2, -3
 
 

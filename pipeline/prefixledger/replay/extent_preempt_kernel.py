@@ -1,11 +1,12 @@
-"""Who makes room when output finds none, and what is left of its work."""
+"""When output needs its next block, who makes room when it finds none, and what is left of that one's work."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prefixledger.replay.extent_lists_kernel import heap_drop
-from prefixledger.replay.extent_moves_kernel import EPOCH, EXTENTS_FULL, FREE, HEAP, release
+from prefixledger.replay.extent_lists_kernel import heap_drop, heap_push
+from prefixledger.replay.extent_moves_kernel import EPOCH, EXTENTS_FULL, release
+from prefixledger.replay.extent_pool_kernel import FREE, HEAP, PAUSED
 from prefixledger.replay.jit import part
 
 if TYPE_CHECKING:
@@ -13,9 +14,29 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # Columns of `decode`: what a request is at since it was last admitted (tokens to prefill, output to come, first output
-# token, release; of a preempted one the time that its output still takes), its turn, and the stack of preempted rows.
+# token, release; of a preempted one the time that its output still takes), its turn, and whom it was preempted after.
 TOKENS, OUTPUT, FIRST_US, END_US, TURN, STACK = range(6)
 DECODE_COLUMNS = 6
+
+
+@part
+def plan_growth(
+    heap_at: NDArray[np.int64],
+    heap_what: NDArray[np.int64],
+    decode: NDArray[np.int64],
+    pool: NDArray[np.int64],
+    row: int,
+    slots: int,
+    full: int,
+    block_size: int,
+) -> None:
+    """Note when the next output token needs a slot or fills a block, if one does. O(log running)."""
+    step = min(slots * block_size + 1, (full + 1) * block_size) - decode[row, TOKENS] - 1
+    if step < decode[row, OUTPUT] - 1:
+        first_us = decode[row, FIRST_US]
+        grow_us = first_us + step * (decode[row, END_US] - first_us) // (decode[row, OUTPUT] - 1)
+        heap_push(heap_at, heap_what, pool[HEAP], grow_us, row)
+        pool[HEAP] += 1
 
 
 @part
@@ -31,7 +52,6 @@ def make_room(
     pool: NDArray[np.int64],
     preempted: NDArray[np.int32],
     grows: int,
-    waiting: int,
     now: int,
     most_tokens: int,
     epoch: int,
@@ -39,7 +59,7 @@ def make_room(
 ) -> int:
     """Release the request that was admitted last, until there is room or it is ``grows`` itself.
 
-    Each goes on top of the ``waiting`` preempted ones. Its first output token came with the prefill, one more with each
+    Each goes on top of the preempted ones that wait. Its first output token came with the prefill, one more with each
     decode step that is over: those are prefilled with the prompt when it is admitted again, ``most_tokens`` at most.
 
     Returns:
@@ -68,7 +88,8 @@ def make_room(
         decode[last, TOKENS] = min(decode[last, TOKENS] + got, most_tokens)
         decode[last, OUTPUT] -= got
         decode[last, END_US] = left_us
-        decode[waiting + released, STACK] = last
+        decode[last, STACK] = pool[PAUSED]
+        pool[PAUSED] = last
         preempted[last] += 1
         released += 1
         alive = requests[last, EPOCH] == epoch

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prefixledger.errors import InternalError
 from prefixledger.kernels.arrays import read_only
-from prefixledger.replay import extent_lists_kernel as lists
 from prefixledger.replay import extent_moves_kernel as moves
 from prefixledger.replay import extents_kernel as kernel
-from prefixledger.replay.extent_preempt_kernel import DECODE_COLUMNS
+from prefixledger.replay.extent_tables import (
+    FIRST_ROWS,
+    check_inputs,
+    lay_out,
+    make_rules,
+    new_found,
+    new_scratch,
+)
 
 if TYPE_CHECKING:
     from typing import Literal
 
     from numpy.typing import NDArray
 
-UNLIMITED_BLOCKS = 1 << 60
-"""A capacity that nothing fills."""
-
-FIRST_ROWS = 4096
-"""Rows that each table of the kernel starts with, beside what the size of the pool asks for."""
+    from prefixledger.replay.extent_tables import Inputs, Rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,27 +152,6 @@ class Replayed:
     stored_blocks: NDArray[np.int64] | None = None
 
 
-class Inputs(NamedTuple):
-    """What the kernel reads, in the order of its arguments."""
-
-    rows: NDArray[np.int32]
-    row_start: NDArray[np.int64]
-    arrival_us: NDArray[np.int64]
-    prompt_tokens: NDArray[np.int64]
-    keyed_blocks: NDArray[np.int64]
-    reach_blocks: NDArray[np.int64]
-    hold_us: NDArray[np.int64]
-    prefill_us: NDArray[np.int64]
-    output_tokens: NDArray[np.int64]
-    output_keyed_blocks: NDArray[np.int64]
-    path_offset: NDArray[np.int64]
-    path_chain: NDArray[np.int32]
-    chain_length: NDArray[np.int32]
-    reset_start: NDArray[np.int64]
-    reset_at_us: NDArray[np.int64]
-    reset_force: NDArray[np.bool_]
-
-
 def replay_extents(
     traffic: Traffic,
     chain_length: NDArray[np.int32],
@@ -210,137 +190,37 @@ def replay_extents(
     reset_order = np.lexsort((resets.at_us, resets.replica))
     inputs = lay_out(traffic, chain_length, replicas, output, resets, reset_order)
     check_inputs(inputs, block_size, replicas)
-    modes = {"at_release": kernel.AT_RELEASE, "as_decoded": kernel.AS_DECODED}
-    rules = (
-        int(block_size),
-        UNLIMITED_BLOCKS if capacity_blocks is None else int(capacity_blocks),
-        -1 if ttl_us is None else int(ttl_us),
-        kernel.IGNORE if output is None else modes[output.mode],
-        float(hit_saves_us),
-        bool(unhashed_in_line),
-        bool(log_removals),
+    rules = make_rules(
+        block_size, capacity_blocks, ttl_us, output, hit_saves_us, unhashed_in_line, log_removals
     )
-    found = _run(inputs, rules, replicas, log_removals=log_removals)
+    found = _run(inputs, rules, replicas)
     ignored = np.empty_like(found.reset_ignored)
     ignored[reset_order] = found.reset_ignored
     return replace(found, reset_ignored=ignored)
 
 
-def lay_out(
-    traffic: Traffic,
-    chain_length: NDArray[np.int32],
-    replicas: int,
-    output: Output | None,
-    resets: Resets,
-    reset_order: NDArray[np.int64],
-) -> Inputs:
-    """Bring the lookups of one pool into the shape that kernels read; resets in ``reset_order``."""
-    n = len(traffic.arrival_us)
-    zeros = np.zeros(n, np.int64)
-    rows = np.argsort(traffic.replica, kind="stable") if replicas > 1 else np.arange(n)
-    row_start = np.concatenate(([0], np.cumsum(np.bincount(traffic.replica, minlength=replicas))))
-    reset_start = np.searchsorted(resets.replica[reset_order], np.arange(replicas + 1))
-    return Inputs(
-        rows=read_only(rows, np.int32),
-        row_start=read_only(row_start, np.int64),
-        arrival_us=read_only(traffic.arrival_us, np.int64),
-        prompt_tokens=read_only(traffic.prompt_tokens, np.int64),
-        keyed_blocks=read_only(traffic.keyed_blocks, np.int64),
-        reach_blocks=reach(traffic),
-        hold_us=read_only(zeros if traffic.hold_us is None else traffic.hold_us, np.int64),
-        prefill_us=read_only(zeros if traffic.prefill_us is None else traffic.prefill_us, np.int64),
-        output_tokens=read_only(zeros if output is None else output.tokens, np.int64),
-        output_keyed_blocks=read_only(
-            traffic.keyed_blocks if output is None else output.keyed_blocks, np.int64
-        ),
-        path_offset=read_only(traffic.path_offset, np.int64),
-        path_chain=read_only(traffic.path_chain, np.int32),
-        chain_length=read_only(chain_length, np.int32),
-        reset_start=read_only(reset_start, np.int64),
-        reset_at_us=read_only(resets.at_us[reset_order], np.int64),
-        reset_force=read_only(resets.force[reset_order], np.bool_),
-    )
-
-
-def reach(traffic: Traffic) -> NDArray[np.int64]:
-    """Return how many blocks of each prompt are looked up at all, as kernels read it."""
-    if traffic.reach_blocks is None:
-        return np.full(len(traffic.arrival_us), UNLIMITED_BLOCKS, np.int64)
-    return read_only(traffic.reach_blocks, np.int64)
-
-
-def check_inputs(inputs: Inputs, block_size: int, replicas: int) -> None:
-    """Refuse what would make the kernel read outside its arrays or run back in time: it checks nothing."""
-    if len(inputs.row_start) != replicas + 1:
-        raise InternalError("a lookup asks a replica that the pool lacks")
-    if (inputs.prefill_us < 0).any() or (inputs.hold_us < inputs.prefill_us).any():
-        raise InternalError("a lookup ends before its prefill does")
-    arrival_us = inputs.arrival_us[inputs.rows]
-    falling = np.flatnonzero(arrival_us[1:] < arrival_us[:-1]) + 1
-    if not np.isin(falling, inputs.row_start).all():
-        raise InternalError("the lookups of a replica are not in order of arrival")
-    covered = np.concatenate(([0], np.cumsum(inputs.chain_length[inputs.path_chain], dtype=np.int64)))
-    deepest = covered[inputs.path_offset[1:]] - covered[inputs.path_offset[:-1]]
-    last_tokens = inputs.prompt_tokens + np.maximum(inputs.output_tokens - 1, 0)
-    if (
-        (inputs.keyed_blocks > inputs.prompt_tokens // block_size).any()
-        or (inputs.output_keyed_blocks < inputs.keyed_blocks).any()
-        or (inputs.output_keyed_blocks > last_tokens // block_size).any()
-        or (inputs.output_keyed_blocks > deepest).any()
-    ):
-        raise InternalError("a lookup claims more keyed blocks than its tokens or its path have")
-
-
-def _run(
-    inputs: Inputs, rules: tuple[int, int, int, int, float, bool, bool], replicas: int, *, log_removals: bool
-) -> Replayed:
+def _run(inputs: Inputs, rules: Rules, replicas: int) -> Replayed:
     """Run the kernel, again with four times the rows wherever a table was too small."""
     n, n_chains = len(inputs.arrival_us), len(inputs.chain_length)
     rows = {
         moves.EXTENTS_FULL: FIRST_ROWS + 2 * n_chains,
         moves.CELLS_FULL: FIRST_ROWS + 2 * n_chains,
-        moves.REMOVALS_FULL: FIRST_ROWS + 4 * n if log_removals else 0,
+        moves.REMOVALS_FULL: FIRST_ROWS + 4 * n if rules.log else 0,
     }
+    row_end = read_only(inputs.row_start[1:], np.int64)
     while True:
-        requests = np.empty((n, moves.REQUEST_COLUMNS), np.int32)
-        removals = np.empty((rows[moves.REMOVALS_FULL], moves.REMOVAL_COLUMNS), np.int32)
-        removal_at_us = np.empty(len(removals), np.int64)
-        out = (
-            np.zeros(n, np.int32),
-            np.empty(n, np.int64),
-            np.empty(n, np.int64),
-            np.zeros(n, np.bool_),
-            np.zeros(len(inputs.reset_at_us), np.bool_),
-            np.full(replicas, -1, np.int64),
-        )
-        again = (np.zeros(n, np.int32), np.zeros(n, np.int64))
-        status = kernel.replay_extents(
-            *inputs,
-            *rules,
-            np.zeros((n_chains, lists.CHAIN_COLUMNS), np.int32),
-            np.empty((rows[moves.EXTENTS_FULL], lists.EXTENT_COLUMNS), np.int32),
-            np.empty((rows[moves.CELLS_FULL], lists.CELL_COLUMNS), np.int32),
-            requests,
-            np.empty(2 * n, np.int64),
-            np.empty(2 * n, np.int64),
-            np.zeros(n, np.int32),
-            np.empty((n if rules[3] == kernel.AS_DECODED else 1, DECODE_COLUMNS), np.int64),
-            np.empty(moves.POOL_ENTRIES, np.int64),
-            removals,
-            removal_at_us,
-            *out,
-            *again,
-        )
+        scratch, found = new_scratch(inputs, rules, rows, replicas, 1), new_found(inputs, replicas)
+        arguments = (*inputs, row_end, *rules, *scratch, *found)  # mypy loses count of several tuples
+        status = kernel.replay_extents(*arguments)
         if status >= 0:
             break
         rows[status] *= 4
-    if not log_removals:
-        return Replayed(*out, *again, removals=None)
+    if not rules.log:
+        return Replayed(*found, removals=None)
     return Replayed(
-        *out,
-        *again,
-        removals=_removals(removals[:status], removal_at_us[:status]),
-        stored_blocks=_stored_blocks(inputs, requests, refused=out[3]),
+        *found,
+        removals=_removals(scratch.removals[:status], scratch.removal_at_us[:status]),
+        stored_blocks=_stored_blocks(inputs, scratch.requests, found.refused),
     )
 
 

@@ -1,28 +1,15 @@
-"""The vLLM cache replayed on extents of chains: exact hits, admission times and removals, one replica after the other."""
+"""The vLLM cache replayed on extents of chains: exact hits, admission times and removals, to the end or up to a moment."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prefixledger.replay.extent_lists_kernel import (
-    empty_tables,
-    heap_pop,
-    heap_push,
-    pinned_hits,
-    reaches_a_key,
-)
+from prefixledger.replay.extent_lists_kernel import heap_pop, heap_push, pinned_hits, reaches_a_key
 from prefixledger.replay.extent_moves_kernel import (
-    ADMITS,
-    ADMITTED,
-    BLANK,
     ENTRY,
     EPOCH,
-    FREE,
     FULL,
-    HEAP,
     NAMELESS,
-    REMOVED,
-    REPLICA,
     SLOTS,
     UNKEYED,
     forget_all,
@@ -30,6 +17,24 @@ from prefixledger.replay.extent_moves_kernel import (
     pin_hits,
     release,
     remove_blocks,
+)
+from prefixledger.replay.extent_pool_kernel import (
+    ADMITS,
+    ADMITTED,
+    AGE,
+    BLANK,
+    BLOCKED,
+    EXPIRED,
+    FREE,
+    HEAD,
+    HEAP,
+    NOW,
+    PAUSED,
+    REMOVED,
+    RESET,
+    RUNNING,
+    TURNS,
+    open_pool,
 )
 from prefixledger.replay.extent_preempt_kernel import (
     END_US,
@@ -39,6 +44,7 @@ from prefixledger.replay.extent_preempt_kernel import (
     TOKENS,
     TURN,
     make_room,
+    plan_growth,
 )
 from prefixledger.replay.jit import kernel
 
@@ -48,7 +54,7 @@ if TYPE_CHECKING:
 
 IGNORE, AT_RELEASE, AS_DECODED = range(3)
 _NOTHING, _ADMIT, _RESET, _GROW, _RELEASE = range(5)
-_NEVER = 1 << 62
+NEVER = 1 << 62
 
 
 @kernel
@@ -69,6 +75,7 @@ def replay_extents(
     reset_start: NDArray[np.int64],
     reset_at_us: NDArray[np.int64],
     reset_force: NDArray[np.bool_],
+    row_end: NDArray[np.int64],
     block_size: int,
     capacity: int,
     ttl_us: int,
@@ -76,15 +83,16 @@ def replay_extents(
     hit_saves_us: float,
     in_line: bool,
     log: bool,
-    chains: NDArray[np.int32],
-    extents: NDArray[np.int32],
-    cells: NDArray[np.int32],
+    until_us: int,
+    all_chains: NDArray[np.int32],
+    all_extents: NDArray[np.int32],
+    all_cells: NDArray[np.int32],
     requests: NDArray[np.int32],
-    heap_at: NDArray[np.int64],
-    heap_what: NDArray[np.int64],
+    all_heap_at: NDArray[np.int64],
+    all_heap_what: NDArray[np.int64],
     user_first: NDArray[np.int32],
     decode: NDArray[np.int64],
-    pool: NDArray[np.int64],
+    pools: NDArray[np.int64],
     removals: NDArray[np.int32],
     removal_at_us: NDArray[np.int64],
     hit_blocks: NDArray[np.int32],
@@ -96,7 +104,9 @@ def replay_extents(
     preempted: NDArray[np.int32],
     recompute_tokens: NDArray[np.int64],
 ) -> int:
-    """Replay the lookups of one pool.
+    """Replay the lookups of one pool, up to a moment; called again with the same tables it goes on from there.
+
+    With tables for each replica, lookups may be added at the ends of their queues between two calls.
 
     The oldest copies of a chain's resident blocks lie in its primary list, extents that tile ``[0, LENGTH)``; younger
     copies wait in the side list, oldest first. A lookup reads ``LENGTH``; a pin splits the extent in which a request
@@ -115,8 +125,8 @@ def replay_extents(
     Time O(path entries + pieces moved + output blocks), amortised; memory by live extents, never by capacity.
 
     Args:
-        rows: int32[n], rows grouped by replica, in order of arrival.
-        row_start: int64[replicas + 1], where each replica's rows start in ``rows``.
+        rows: int32[any], the queue of each replica: its rows in order of arrival.
+        row_start: int64[replicas + 1], where each replica's queue starts in ``rows``.
         arrival_us: int64[n], not falling within a replica.
         prompt_tokens: int64[n], at least 1.
         keyed_blocks: int64[n], full blocks of the prompt with a known key; further full blocks only take room.
@@ -131,6 +141,7 @@ def replay_extents(
         reset_start: int64[replicas + 1], where each replica's resets start.
         reset_at_us: int64[resets], not falling within a replica.
         reset_force: bool[resets], false: ignored while a request runs on the replica.
+        row_end: int64[replicas], where each replica's queue ends.
         block_size: Tokens per block.
         capacity: Usable blocks per replica.
         ttl_us: -1 for none.
@@ -138,15 +149,16 @@ def replay_extents(
         hit_saves_us: How much a hit block shortens the prefill.
         in_line: Whether freed slots without a key go behind all others (vLLM up to 0.22), else before them (from 0.24 on).
         log: Whether to fill ``removals``.
-        chains: int32[chains, 8], zeros; scratch.
-        extents: int32[any, 16]; scratch.
-        cells: int32[any, 4]; scratch.
+        until_us: Last moment that is replayed, all of it; ``NEVER``: to the end.
+        all_chains: int32[t, chains, 8], zeros; scratch, t = 1 for one replica after the other to the end, else replicas.
+        all_extents: int32[t, any, 16]; scratch.
+        all_cells: int32[t, any, 4]; scratch.
         requests: int32[n, 8]; scratch.
-        heap_at: int64[2 n]; scratch.
-        heap_what: int64[2 n]; scratch: row for growth, n + row for a release.
+        all_heap_at: int64[t, 2 n]; scratch.
+        all_heap_what: int64[t, 2 n]; scratch: row for growth, n + row for a release.
         user_first: int32[n], zeros; scratch, used with a TTL only: head of the row's list of blocks, deepest first.
         decode: int64[n, 6]; scratch, used ``AS_DECODED`` only.
-        pool: int64[7]; scratch.
+        pools: int64[replicas, 16], zeros; what each replica is at.
         removals: int32[any, 9], out, by replica and time: lookup (-1 expired), replica, chain, lo, hi, blocks of the chain
             that are resident after it, expired, row admitted last, by an admission.
         removal_at_us: int64[any], out; for expired blocks the last moment at which they were valid.
@@ -162,26 +174,24 @@ def replay_extents(
     Returns:
         The number of removals, or which scratch array was too small.
     """
-    n = rows.shape[0]
-    pool[REMOVED] = 0
-    epoch = 0
-    for replica in range(row_start.shape[0] - 1):
-        end = row_start[replica + 1]
-        reset, reset_end = reset_start[replica], reset_start[replica + 1]
-        empty_tables(extents, cells)
-        pool[REPLICA] = replica
-        pool[FREE] = pool[BLANK] = capacity
-        pool[HEAP], pool[ADMITTED] = 0, -1
-        epoch += 1
-        running = waiting = turn = 0
-        head = to_expire = row_start[replica]
-        blocked = False
-        now = -_NEVER
+    n = arrival_us.shape[0]
+    removed = epoch = 0
+    for replica in range(row_end.shape[0]):
+        table = min(replica, all_chains.shape[0] - 1)
+        chains, extents, cells = all_chains[table], all_extents[table], all_cells[table]
+        heap_at, heap_what, pool = all_heap_at[table], all_heap_what[table], pools[replica]
+        reset_end, end = reset_start[replica + 1], row_end[replica]
+        if pool[AGE] == 0:
+            open_pool(extents, cells, pool, replica, capacity, row_start, reset_start, epoch + 1)
+        pool[REMOVED] = removed
+        epoch, running, turn, blocked = pool[AGE], pool[RUNNING], pool[TURNS], pool[BLOCKED] != 0
+        head, to_expire, reset, now = pool[HEAD], pool[EXPIRED], pool[RESET], pool[NOW]
         while True:
-            at = _NEVER
+            at = NEVER
             action = _NOTHING
-            if not blocked and (waiting > 0 or head < end):
-                at = now if waiting > 0 else max(arrival_us[rows[head]], now)
+            resumed = pool[PAUSED] >= 0
+            if not blocked and (resumed or head < end):
+                at = now if resumed else max(arrival_us[rows[head]], now)
                 action = _ADMIT
             if reset < reset_end and reset_at_us[reset] <= at:
                 at = reset_at_us[reset]
@@ -189,27 +199,19 @@ def replay_extents(
             if pool[HEAP] > 0 and heap_at[0] <= at:
                 at = heap_at[0]
                 action = _GROW if heap_what[0] < n else _RELEASE
-            if ttl_us >= 0 and to_expire < head and (action != _NOTHING or log):
+            if at > until_us:
+                at = until_us
+                action = _NOTHING
+            if ttl_us >= 0 and to_expire < head and admitted_us[rows[to_expire]] + ttl_us < at:
                 row = rows[to_expire]
-                expired_us = admitted_us[row] + ttl_us
-                if action == _NOTHING or expired_us < at:
-                    to_expire += 1
-                    status = remove_blocks(
-                        chains,
-                        extents,
-                        user_first,
-                        removals,
-                        removal_at_us,
-                        pool,
-                        row,
-                        expired_us,
-                        -1,
-                        ttl_us,
-                        log,
-                    )
-                    if status != 0:
-                        return status
-                    continue
+                to_expire += 1
+                at = admitted_us[row] + ttl_us
+                status = remove_blocks(
+                    chains, extents, user_first, removals, removal_at_us, pool, row, at, -1, ttl_us, log
+                )
+                if status != 0:
+                    return status
+                continue
             if action == _NOTHING:
                 break
             now = at
@@ -229,8 +231,7 @@ def replay_extents(
             # What the step asks for: slots, and blocks to key from the row's place on its path.
             need = n_keyed = 0
             if action == _ADMIT:
-                resumed = waiting > 0
-                row = decode[waiting - 1, STACK] if resumed else rows[head]
+                row = pool[PAUSED] if resumed else rows[head]
                 tokens = decode[row, TOKENS] if resumed else prompt_tokens[row]
                 slots = (tokens + block_size - 1) // block_size
                 if slots > capacity:
@@ -247,8 +248,10 @@ def replay_extents(
                     if slots - pinned > pool[FREE]:
                         blocked = True
                         continue
-                waiting -= int(resumed)
-                head += int(not resumed)
+                if resumed:
+                    pool[PAUSED] = decode[row, STACK]
+                else:
+                    head += 1
                 running += 1
                 requests[row, ENTRY] = entry
                 hits = pin_hits(
@@ -316,7 +319,6 @@ def replay_extents(
                                 pool,
                                 preempted,
                                 row,
-                                waiting,
                                 now,
                                 capacity * block_size,
                                 epoch,
@@ -324,10 +326,9 @@ def replay_extents(
                             )
                             if status < 0:
                                 return status
-                            waiting += status
                             running -= status
                             blocked = False
-                            if decode[waiting - 1, STACK] == row:
+                            if pool[PAUSED] == row:
                                 continue
                         need = 1
                         slots += 1
@@ -353,12 +354,7 @@ def replay_extents(
                             requests[row, UNKEYED] -= n_keyed + nameless - requests[row, NAMELESS]
                             requests[row, NAMELESS] = nameless
             if output == AS_DECODED and action != _RELEASE and decode[row, OUTPUT] > 1:
-                step = min(slots * block_size + 1, (full + 1) * block_size) - decode[row, TOKENS] - 1
-                if step < decode[row, OUTPUT] - 1:
-                    first_us = decode[row, FIRST_US]
-                    grow_us = first_us + step * (decode[row, END_US] - first_us) // (decode[row, OUTPUT] - 1)
-                    heap_push(heap_at, heap_what, pool[HEAP], grow_us, row)
-                    pool[HEAP] += 1
+                plan_growth(heap_at, heap_what, decode, pool, row, slots, full, block_size)
             requests[row, SLOTS] = slots
             requests[row, FULL] = full
 
@@ -398,5 +394,7 @@ def replay_extents(
                 )
                 if status != 0:
                     return status
-    listed: int = pool[REMOVED]
-    return listed
+        removed = pool[REMOVED]
+        pool[AGE], pool[RUNNING], pool[TURNS], pool[BLOCKED] = epoch, running, turn, blocked
+        pool[HEAD], pool[EXPIRED], pool[RESET], pool[NOW] = head, to_expire, reset, now
+    return removed

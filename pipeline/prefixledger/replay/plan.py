@@ -97,8 +97,9 @@ def make_plan(log: Log, scenario: Scenario, events: Sequence[NamedEvent]) -> Pla
         if mine.size == 0:
             continue
         block_size = pool_block_size(pool, log.rows, log.lookups, mine)
+        residence = decide_residence(pool, log.lookups, mine, block_size)
         fleet, replica, branch = _place(
-            log, pool, np.flatnonzero(assigned == index), mine, events, scenario.seed
+            log, pool, np.flatnonzero(assigned == index), mine, residence, events, scenario.seed
         )
         check_tier(pool, fleet, block_size)
         plans.append(
@@ -112,7 +113,7 @@ def make_plan(log: Log, scenario: Scenario, events: Sequence[NamedEvent]) -> Pla
                 replica=replica,
                 first_replica=sum(len(plan.fleet.replicas) for plan in plans),
                 fleet=fleet,
-                residence=decide_residence(pool, log.lookups, mine, block_size),
+                residence=residence,
                 branch=branch,
             )
         )
@@ -137,7 +138,7 @@ def placed_anew(plan: PoolPlan, log: Log, seed: int) -> PoolPlan:
     """
     fleet = plan.pool.fleet
     assert plan.fleet.membership is not None
-    view, _ = router_view(log, plan.pool, plan.mine, plan.fleet, seed)
+    view, _ = router_view(log, plan.pool, plan.mine, plan.fleet, plan.residence, seed)
     placed = route(fleet.routing, view, plan.fleet.membership, fleet.options)
     return replace(plan, replica=placed.replica, branch=placed.branch)
 
@@ -147,6 +148,7 @@ def _place(
     pool: Pool,
     pool_rows: NDArray[np.int64],
     mine: NDArray[np.int64],
+    residence: Residence,
     events: Sequence[NamedEvent],
     seed: int,
 ) -> tuple[Fleet, NDArray[np.int64], NDArray[np.int8] | None]:
@@ -181,6 +183,6 @@ def _place(
         )
     fleet = made_fleet(wanted, start_us=int(log.rows.started_us[0]), events=concerned)
     assert fleet.membership is not None
-    view, notes = router_view(log, pool, mine, fleet, seed)
+    view, notes = router_view(log, pool, mine, fleet, residence, seed)
     placed = route(routing, view, fleet.membership, pool.fleet.options)
     return replace(fleet, notes=(*fleet.notes, *notes)), placed.replica, placed.branch

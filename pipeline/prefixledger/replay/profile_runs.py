@@ -10,10 +10,10 @@ import numpy as np
 from prefixledger.config.registry import PROFILES
 from prefixledger.replay.chains import build_paths
 from prefixledger.replay.evidence import InFlight
-from prefixledger.replay.extents import UNLIMITED_BLOCKS, Output, Resets, Traffic, replay_extents
+from prefixledger.replay.extents import Resets, Traffic, replay_extents
 from prefixledger.replay.hosted_run import run_hosted
 from prefixledger.replay.keys_gone import KeysGone
-from prefixledger.replay.outputs import find_outputs
+from prefixledger.replay.queued import queue_up, reach_blocks
 from prefixledger.replay.sglang import radix_pool
 from prefixledger.replay.sglang_running import replay_running
 from prefixledger.replay.textbook import BlockTraffic, replay_textbook
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from prefixledger.replay.hosted_run import HostedRun
     from prefixledger.replay.lookups import Log
     from prefixledger.replay.plan import PoolPlan
+    from prefixledger.replay.queued import Queued
     from prefixledger.replay.sglang_running import RunningReplayed
     from prefixledger.replay.textbook import BlockRemovals
 
@@ -92,44 +93,8 @@ def pack_resets(resets: tuple[Reset, ...]) -> Resets:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Queued:
-    """The lookups of a pool in the order in which they ask to be admitted, and what their output adds."""
-
-    queue: NDArray[np.int64]
-    traffic: Traffic
-    output: Output | None
-    path_end: NDArray[np.int64]
-
-
-def _queued(plan: PoolPlan, log: Log, chains: Chains) -> _Queued:
-    known, residence = log.lookups, plan.residence
-    queue = np.argsort(residence.queued_us, kind="stable")
-    mine = plan.mine[queue]
-    output, path_end = None, known.last_block[mine]
-    if residence.output != "ignore":
-        found = find_outputs(log, plan.mine, chains, plan.block_size)
-        output = Output(residence.output, found.tokens[queue], found.keyed_blocks[queue])
-        path_end = found.last_block[queue]
-    paths = build_paths(chains, path_end)
-    traffic = Traffic(
-        arrival_us=residence.queued_us[queue],
-        replica=plan.replica[queue].astype(np.int32),
-        prompt_tokens=np.maximum(known.prompt_tokens[mine], 1),
-        keyed_blocks=known.n_blocks[mine],
-        path_offset=paths.offset,
-        path_chain=paths.chain,
-        hold_us=residence.hold_us[queue],
-        prefill_us=residence.prefill_us[queue],
-        reach_blocks=_reach(log, mine),
-    )
-    return _Queued(queue, traffic, output, path_end)
-
-
-def _reach(log: Log, mine: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """Return how many blocks each lookup looks up at all; None where all of them do what is usual."""
-    skips = log.lookups.bypassed[mine]
-    return np.where(skips, 0, UNLIMITED_BLOCKS) if skips.any() else None
+def _queued(plan: PoolPlan, log: Log, chains: Chains) -> Queued:
+    return queue_up(log, chains, plan.mine, plan.replica, plan.block_size, plan.residence)
 
 
 def _caps(log: Log, mine: NDArray[np.int64], block_size: int) -> NDArray[np.int64]:
@@ -202,7 +167,7 @@ def _run_sglang(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
         keyed_blocks=keyed_blocks,
         path_offset=paths.offset,
         path_chain=paths.chain,
-        reach_blocks=_reach(log, plan.mine),
+        reach_blocks=reach_blocks(log, plan.mine),
     )
     resets = pack_resets(plan.fleet.resets)
     pool = radix_pool(
@@ -258,7 +223,7 @@ def _run_sglang_running(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
     )
 
 
-def _shown_us(asked: _Queued, found: RunningReplayed, hit_saves_us: float) -> NDArray[np.int64]:
+def _shown_us(asked: Queued, found: RunningReplayed, hit_saves_us: float) -> NDArray[np.int64]:
     """Return when each prompt was inserted: at the end of its prefill, unless a reset or the TTL came first."""
     prefill_us = asked.traffic.prefill_us
     assert prefill_us is not None

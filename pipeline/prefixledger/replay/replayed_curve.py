@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prefixledger.replay.chains import build_paths
-from prefixledger.replay.extents import UNLIMITED_BLOCKS, Replayed, Traffic, replay_extents
+from prefixledger.replay.extent_tables import UNLIMITED_BLOCKS
+from prefixledger.replay.extents import Replayed, Traffic, replay_extents
 from prefixledger.replay.profile_runs import pack_resets
 from prefixledger.replay.sglang import radix_pool
 

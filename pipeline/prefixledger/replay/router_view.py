@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from prefixledger.errors import UsageError
+from prefixledger.replay.kv_events import kv_events
 from prefixledger.replay.lookups import identities, stable_hash
 from prefixledger.replay.routers.base import RouterView
 from prefixledger.replay.routers.times import flight_times, no_load
@@ -19,10 +20,11 @@ if TYPE_CHECKING:
     from prefixledger.config.scenario import Pool
     from prefixledger.replay.fleet import Fleet
     from prefixledger.replay.lookups import Log
+    from prefixledger.replay.residence import Residence
 
 
 def router_view(
-    log: Log, pool: Pool, mine: NDArray[np.int64], fleet: Fleet, seed: int
+    log: Log, pool: Pool, mine: NDArray[np.int64], fleet: Fleet, residence: Residence, seed: int
 ) -> tuple[RouterView, tuple[str, ...]]:
     """Return what a router sees, and what the reader must know of it.
 
@@ -31,10 +33,11 @@ def router_view(
         pool: The pool.
         mine: int64[k], its lookups.
         fleet: Its replicas.
+        residence: How long its lookups hold their blocks.
         seed: Decides everything that is drawn.
 
     Raises:
-        UsageError: The router goes by a load or by sessions, and the log has none.
+        UsageError: The router goes by a load or by sessions, and the log has none; or by caches that cannot be followed.
     """
     block_size = int(log.lookups.block_size[mine[0]])
     last_block = log.lookups.last_block[mine]
@@ -59,6 +62,8 @@ def router_view(
     if needs_sessions(options):
         session, has_session, told = _sessions(rows, pool)
         notes += told
+    caches, told = kv_events(log, pool, mine, fleet, block_size, residence)
+    notes += told
     view = RouterView(
         started_us=log.lookups.started_us[mine],
         last_block=last_block,
@@ -74,6 +79,7 @@ def router_view(
         capacity_blocks=pool.capacity_blocks(block_size),
         prefix_tokens=pool.fleet.prefix_tokens,
         names=tuple(replica.name for replica in fleet.replicas),
+        caches=caches,
     )
     return view, notes
 

@@ -125,6 +125,8 @@ def unit_tokens(options: RouterOptions) -> int | None:
             return PAGE_TOKENS
         case ProductionStackPrefix():
             return options.chunk_tokens
+        case LlmDPrefix(mode="precise"):
+            return None
         case LlmDPrefix() | AibrixPrefix():
             return options.block_tokens
         case RayPrefix():

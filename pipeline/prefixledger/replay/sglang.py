@@ -12,7 +12,8 @@ from prefixledger.kernels.arrays import read_only
 from prefixledger.replay import sglang_kernel as kernel
 from prefixledger.replay import sglang_lists_kernel as lists
 from prefixledger.replay import sglang_tree_kernel as tree
-from prefixledger.replay.extents import UNLIMITED_BLOCKS, Removals, reach
+from prefixledger.replay.extent_tables import UNLIMITED_BLOCKS, reach
+from prefixledger.replay.extents import Removals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,7 +11,8 @@ from prefixledger.kernels.arrays import read_only
 from prefixledger.replay import extents_kernel
 from prefixledger.replay import sglang_nodes_kernel as tree
 from prefixledger.replay import sglang_running_kernel as kernel
-from prefixledger.replay.extents import UNLIMITED_BLOCKS, Inputs, Resets, check_inputs, lay_out
+from prefixledger.replay.extent_tables import UNLIMITED_BLOCKS, Inputs, check_inputs, lay_out
+from prefixledger.replay.extents import Resets
 from prefixledger.replay.sglang import list_removals
 from prefixledger.replay.sglang_tree_kernel import REMOVAL_COLUMNS
 

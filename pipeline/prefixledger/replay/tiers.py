@@ -10,7 +10,7 @@ import numpy as np
 from prefixledger.errors import UsageError
 from prefixledger.kernels.arrays import read_only
 from prefixledger.replay import tier_kernel as kernel
-from prefixledger.replay.extents import UNLIMITED_BLOCKS
+from prefixledger.replay.extent_tables import UNLIMITED_BLOCKS
 from prefixledger.replay.keys_gone import KeysGone
 from prefixledger.replay.removal_order import place_removals
 

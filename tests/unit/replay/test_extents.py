@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from prefixledger.errors import InternalError
 from prefixledger.replay import extents
 from prefixledger.replay.chains import build_chains, build_paths
+from prefixledger.replay.extent_tables import UNLIMITED_BLOCKS
 from prefixledger.replay.extents import Output, Resets, Traffic, replay_extents
 from support import ROOT
 from twins.forests import Log, random_log
@@ -39,7 +40,7 @@ def _replay(
         path_chain=paths.chain,
         hold_us=column("hold"),
         prefill_us=column("prefill"),
-        reach_blocks=np.where(column("bypassed"), 0, extents.UNLIMITED_BLOCKS),
+        reach_blocks=np.where(column("bypassed"), 0, UNLIMITED_BLOCKS),
     )
     keyed = np.array([len(row.keys) for row in log.rows], np.int64)
     at, replica, force = zip(*log.resets, strict=True) if log.resets else ((), (), ())

@@ -15,7 +15,8 @@ import traces
 from prefixledger.errors import InternalError
 from prefixledger.replay import sglang
 from prefixledger.replay.chains import build_chains, build_paths
-from prefixledger.replay.extents import UNLIMITED_BLOCKS, Resets, Traffic, replay_extents
+from prefixledger.replay.extent_tables import UNLIMITED_BLOCKS
+from prefixledger.replay.extents import Resets, Traffic, replay_extents
 from prefixledger.replay.sglang import radix_pool
 from support import ROOT, shared
 from twins.forests import random_log

@@ -17,7 +17,8 @@ import traces
 from prefixledger.errors import InternalError
 from prefixledger.replay import sglang_running
 from prefixledger.replay.chains import build_chains, build_paths
-from prefixledger.replay.extents import UNLIMITED_BLOCKS, Output, Resets, Traffic
+from prefixledger.replay.extent_tables import UNLIMITED_BLOCKS
+from prefixledger.replay.extents import Output, Resets, Traffic
 from prefixledger.replay.sglang import radix_pool
 from prefixledger.replay.sglang_running import replay_running
 from support import ROOT, shared

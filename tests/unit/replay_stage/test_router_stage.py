@@ -93,8 +93,9 @@ def test_options_of_another_router_are_refused_and_defaults_are_printed():
     assert "did you mean 'cache_threshold'" in str(wrong.value.hint)
     with pytest.raises(UsageError, match="routing 'random' has no option"):
         _scenario("random", "[fleet.router]\nvnodes = 3\n")
-    with pytest.raises(UsageError, match="mode 'exact' does not exist yet"):
-        _scenario("kv-aware", "[fleet.router]\nmode = 'exact'\n")
+    with pytest.raises(UsageError, match="there is no mode 'precise'") as wrong:
+        _scenario("kv-aware", "[fleet.router]\nmode = 'precise'\n")
+    assert "modes that exist: auto, exact, approximate" in str(wrong.value.hint)
     text = dump(_scenario("consistent-hash", "[fleet.router]\nform = 'sglang'\nfactor = 2\n"))
     for line in ("vnodes = 150", "factor = 2.0", 'overflow = "least-loaded"', 'exhausted = "owner"'):
         assert line in text

@@ -52,6 +52,16 @@ turn.
 ) = range(len(BRANCHES))
 
 
+class Known(Protocol):
+    """What a router knows, or believes, of the caches."""
+
+    def match(self, row: int, now_us: int, /) -> list[int]:
+        """Count the blocks at the head of a prompt that each replica holds, by the number of the replica."""
+
+    def remember(self, row: int, replica: int, /) -> None:
+        """Take note of where a lookup was sent."""
+
+
 @dataclass(frozen=True, slots=True)
 class RouterView:
     """What a router may look at: the lookups of one pool in order of arrival, and the forest.
@@ -71,6 +81,8 @@ class RouterView:
         capacity_blocks: Usable blocks of a replica; None is unlimited.
         prefix_tokens: Tokens that hashing policies look at.
         names: Names of all replicas that ever live.
+        caches: What they hold, for a router that is told by KV events: good for one pass over the lookups. None: nothing
+            tells.
     """
 
     started_us: NDArray[np.int64]
@@ -87,6 +99,7 @@ class RouterView:
     capacity_blocks: int | None = None
     prefix_tokens: int = 256
     names: tuple[str, ...] = ()
+    caches: Known | None = None
 
     def all_hashes(self) -> list[int]:
         """Return the seeded hash of every lookup."""

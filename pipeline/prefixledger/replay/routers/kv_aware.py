@@ -1,4 +1,4 @@
-"""NVIDIA Dynamo's KV router in approximate mode: least cost of what is left to prefill and of what is being decoded."""
+"""NVIDIA Dynamo's KV router: least cost of what is left to prefill and of what is being decoded."""
 
 from __future__ import annotations
 
@@ -15,12 +15,37 @@ from prefixledger.replay.routers.memory import PrefixMemory, router_blocks
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from prefixledger.config.routers import KvAware
-    from prefixledger.replay.routers.base import RouterView
+    from prefixledger.replay.routers.base import Known, RouterView
+    from prefixledger.replay.routers.memory import RouterBlocks
 
 _WORDS = float(1 << 64)
+
+
+class _Sent:
+    """Dynamo without KV events: the blocks that each replica was sent within a TTL, all of them in one tree."""
+
+    def __init__(self, view: RouterView, known: RouterBlocks, options: KvAware) -> None:
+        """Start with an empty tree."""
+        self._memory = PrefixMemory(known, len(view.names), ageing="together")
+        self._started = view.started_us
+        self._options = options
+        self._ttl_us = parse_duration_us(options.ttl)
+
+    def match(self, row: int, now_us: int, /) -> list[int]:
+        """Count the blocks of a prompt that each replica was sent."""
+        if self._ttl_us is not None:
+            first_alive = int(np.searchsorted(self._started, now_us - self._ttl_us, side="right"))
+            self._memory.forget(before_row=first_alive)
+        matched: list[int] = self._memory.match(row).tolist()
+        return matched
+
+    def remember(self, row: int, replica: int, /) -> None:
+        """Insert a prompt; above the largest tree what expires next is pruned."""
+        self._memory.remember(row, replica)
+        if self._memory.held(0) > self._options.max_tree_blocks:
+            kept = int(self._options.max_tree_blocks * self._options.prune_target)
+            self._memory.forget(most_blocks=kept)
 
 
 class KvAwareRouter:
@@ -28,15 +53,17 @@ class KvAwareRouter:
 
     ``prefill_load_scale * max(0, raw_prefill - credit) + decode + decode_active_request_weight * active_requests``, where
     ``raw_prefill`` = (tokens of prefills under way there + prompt tokens) / block size, ``credit`` = overlap_score_credit *
-    decay * blocks that it was sent within the TTL, ``decode`` = distinct blocks in flight there, this request included. A
-    prefill under way counts without the tokens it was expected to hit. Tiers below the GPU are not known to this mode.
+    decay * blocks at the head of the prompt that it holds, ``decode`` = distinct blocks in flight there, this request
+    included. A prefill under way counts without the tokens it was expected to hit. With KV events what a replica holds is
+    what its cache holds at that moment, prompt and output; without them what it was sent within the TTL. Nobody has a
+    tier below the GPU here.
     """
 
     def __init__(self, view: RouterView, options: KvAware) -> None:
-        """Start with an empty tree.
+        """Start with nothing in flight.
 
         Args:
-            view: What the router sees.
+            view: What the router sees; without ``caches`` it goes by what it sent.
             options: Weights, TTL and size of the tree.
         """
         replicas = len(view.names)
@@ -44,15 +71,12 @@ class KvAwareRouter:
         self._options = options
         self._block_size = view.block_size
         self._tokens = view.tokens()
-        self._started = view.started_us
-        self._ttl_us = parse_duration_us(options.ttl)
-        self._memory = PrefixMemory(known, replicas, ageing="together")
+        self._known: Known = view.caches or _Sent(view, known, options)
         self._active = ActiveBlocks(known, replicas)
         self._prefill = [0] * replicas
         self._prefill_of: dict[int, int] = {}
         self._draws = view.all_hashes()
         self._members: Sequence[int] = ()
-        self._next_us: NDArray[np.int64] = view.started_us
         self.load = Load(view, replicas, self._active, self, first_tokens=True)
 
     def join(self, members: Sequence[int]) -> None:
@@ -72,18 +96,12 @@ class KvAwareRouter:
 
     def choose(self, row: int, now_us: int, /) -> tuple[int, int]:
         """Send a lookup to a replica."""
-        if self._ttl_us is not None:
-            first_alive = int(np.searchsorted(self._started, now_us - self._ttl_us, side="right"))
-            self._memory.forget(before_row=first_alive)
-        matched: list[int] = self._memory.match(row).tolist()
+        matched = self._known.match(row, now_us)
         costs = self.costs(row, matched)
         chosen, why = self._pick(costs, matched, self._draws[row])
         credit = self._options.overlap_score_credit * matched[chosen] * self._block_size
         self._prefill_of[row] = max(0, self._tokens[row] - int(credit))
-        self._memory.remember(row, chosen)
-        if self._memory.held(0) > self._options.max_tree_blocks:
-            kept = int(self._options.max_tree_blocks * self._options.prune_target)
-            self._memory.forget(most_blocks=kept)
+        self._known.remember(row, chosen)
         return chosen, why
 
     def costs(self, row: int, matched: Sequence[int]) -> list[float]:
@@ -91,7 +109,7 @@ class KvAwareRouter:
 
         Args:
             row: The lookup.
-            matched: Blocks that each replica is believed to hold.
+            matched: Blocks at the head of its prompt that each replica holds, or is believed to.
         """
         options, size, members = self._options, self._block_size, self._members
         credit, decay, scale = (
