@@ -70,9 +70,9 @@ class Session(RouterOptions):
 
 _FORMS: dict[str, dict[str, Any]] = {
     "kubeai": {},
-    "sglang": {"vnodes": 150, "overflow": "least-loaded", "exhausted": "owner"},
-    "sglang-bounded": {"vnodes": 150, "bound": "share", "factor": 1.5, "exhausted": "owner"},
-    "haproxy": {"vnodes": 16, "start": "nearest", "bound": "slots", "factor": 0.0, "exhausted": "owner"},
+    "sglang": {"vnodes": 150, "overflow": "least-loaded"},
+    "sglang-bounded": {"vnodes": 150, "bound": "share", "factor": 1.5},
+    "haproxy": {"vnodes": 16, "start": "nearest", "bound": "slots", "factor": 0.0},
     "envoy": {
         "ring_size": 1024,
         "bound": "slots-inclusive",
@@ -80,7 +80,7 @@ _FORMS: dict[str, dict[str, Any]] = {
         "overflow": "permutation",
         "exhausted": "least-loaded",
     },
-    "paper": {"bound": "ceiling", "exhausted": "owner"},
+    "paper": {"bound": "ceiling"},
 }
 """What each form has in place of the defaults of the class."""
 
@@ -100,7 +100,7 @@ class ConsistentHash(RouterOptions):
     bound: Literal["share", "share-plus-one", "slots", "slots-inclusive", "ceiling"] = "share-plus-one"
     factor: FACTOR = 1.25
     overflow: Literal["clockwise", "permutation", "least-loaded"] = "clockwise"
-    exhausted: Literal["owner", "least-loaded", "first"] = "first"
+    exhausted: Literal["owner", "least-loaded"] = "owner"
 
     @model_validator(mode="before")
     @classmethod
@@ -229,7 +229,7 @@ ROUTER_COMMENTS: dict[tuple[str, str], str] = {
     ("ConsistentHash", "bound"): "share | share-plus-one | slots | slots-inclusive | ceiling",
     ("ConsistentHash", "factor"): "times the even share; 0: no bound",
     ("ConsistentHash", "overflow"): "clockwise | permutation | least-loaded",
-    ("ConsistentHash", "exhausted"): "owner | least-loaded | first",
+    ("ConsistentHash", "exhausted"): "where nobody is within the bound: owner | least-loaded",
     ("CacheAware", "cache_threshold"): "share of the prompt that must match",
     ("CacheAware", "max_tree_tokens"): "per replica, counted in tokens of full blocks",
     ("CacheAware", "no_match"): "least-loaded | smallest-tree (old releases)",

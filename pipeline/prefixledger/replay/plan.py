@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from prefixledger.errors import UsageError
 from prefixledger.replay.fleet import logged_fleet, logged_names, made_fleet
+from prefixledger.replay.moved import moved_notes
 from prefixledger.replay.notes import (
     event_notes,
     late_event_notes,
@@ -185,4 +186,5 @@ def _place(
     assert fleet.membership is not None
     view, notes = router_view(log, pool, mine, fleet, residence, seed)
     placed = route(routing, view, fleet.membership, pool.fleet.options)
-    return replace(fleet, notes=(*fleet.notes, *notes)), placed.replica, placed.branch
+    moved = moved_notes(pool.name, view, placed.replica, fleet.membership)
+    return replace(fleet, notes=(*fleet.notes, *notes, *moved)), placed.replica, placed.branch

@@ -131,9 +131,9 @@ class AibrixPrefixRouter:
         shuffled = sorted(per_cent, key=lambda m: (draw ^ (m * _ODD)) % _PRIME)
         ranked = sorted(shuffled, key=lambda m: (-per_cent[m], requests[m]))
         mean = sum(loads) / len(loads)
-        most = mean + self._options.deviation_factor * sqrt(
-            sum((load - mean) ** 2 for load in loads) / len(loads)
-        )
+        # The deviation of a sample, over one less than the pods (`algorithms/util.go`); one pod has none.
+        spread = sqrt(sum((load - mean) ** 2 for load in loads) / max(1, len(loads) - 1))
+        most = mean + self._options.deviation_factor * spread
         for place, member in enumerate(ranked):
             if requests[member] <= most:
                 why = IMBALANCE if uneven else OVERLOAD if place else AFFINITY

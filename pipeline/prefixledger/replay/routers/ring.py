@@ -167,10 +167,10 @@ class ConsistentHashRouter:
 
     def _exhausted(self, owner: int) -> int:
         assert self.load is not None
-        if self._options.exhausted == "owner":
+        if (
+            self._options.exhausted == "owner"
+        ):  # KubeAI: the first on the walk that can serve, so the owner too
             return owner
-        if self._options.exhausted == "first":
-            return self._members[0]
         return least(self._members, self.load.requests)[0]
 
 
