@@ -46,6 +46,7 @@ _READ_BACK = {"lookups": books.LOOKUPS, "segments": books.SEGMENTS}
 _MADE_IN_PYTHON = {
     "pools": ("pool", "ttl_us", "capacity_blocks"),
     "block_keys": ("block", "key"),
+    "conversations": ("request_row", "opener_row"),
     "turns": tuple(turns.SCHEMA.names),
     "days": ("day", "from_us"),
     "prices": (

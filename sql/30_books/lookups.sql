@@ -1,13 +1,13 @@
 -- Question: what did each lookup ask, hit and miss, and what would it have hit under looser limits?
 -- Row: one lookup (basis simulated), or one request with usage and no keys (basis observed).
--- Inputs: lookup_facts, unmeasured, requests, replicas, book, ladder.
+-- Inputs: lookup_facts, unmeasured, requests, replicas, book, ladder, conversations.
 -- Columns: request_row, lookup, request_id, source, source_file, source_line, started_at, admitted_at, pool,
 --   replica, basis, prompt_tokens, output_tokens, hit_tokens, hit_host_tokens, recompute_tokens,
 --   miss_uncacheable_tokens, miss_in_flight_tokens, miss_invalidated_tokens, miss_expired_tokens, miss_evicted_tokens,
 --   miss_misrouted_tokens, miss_key_changed_tokens, miss_cold_tokens, miss_unexplained_tokens,
 --   written_tokens, ideal_hit_tokens, pooled_hit_tokens, per_replica_hit_tokens, resets_hit_tokens,
 --   ttl_hit_tokens, capacity_hit_tokens, usage_state, observed_hit_tokens, unexplained_tokens,
---   unpredicted_hit_tokens, queued_at, finished_at, route_branch
+--   unpredicted_hit_tokens, queued_at, finished_at, route_branch, conversation
 with simulated as (
     select
         lookup_facts.request_row,
@@ -95,8 +95,11 @@ select
     end as unpredicted_hit_tokens,
     asked.queued_at,
     asked.finished_at,
-    asked.route_branch
+    asked.route_branch,
+    opener.request_id as conversation
 from asked
 join requests using (request_row)
 left join book using (request_row)
+left join conversations using (request_row)
+left join requests as opener on opener.request_row = conversations.opener_row
 order by asked.admitted_at, asked.lookup nulls last, asked.request_row

@@ -4,8 +4,8 @@
 -- Inputs: requests, lookups.
 -- Parameters: row (its request_row).
 -- Columns: request_id, source_file, source_line, started_at, admitted_at, finished_at, tenant, model, release,
---   session_id, status, reason, pool, block_size, replica, route_branch, basis, prompt_tokens, hit_tokens,
---   hit_host_tokens, observed_hit_tokens
+--   session_id, conversation, status, reason, pool, block_size, replica, route_branch, basis, prompt_tokens,
+--   hit_tokens, hit_host_tokens, observed_hit_tokens
 select
     requests.request_id,
     requests.source_file,
@@ -17,6 +17,7 @@ select
     requests.model,
     requests.release,
     requests.session_id,
+    lookups.conversation,
     requests.status,
     case
         when lookups.basis = 'observed' then 'usage'

@@ -83,7 +83,8 @@ class Explanation:
         tenant: Who asked.
         model: Model as logged.
         release: Release of the calling application.
-        session_id: Conversation.
+        session_id: Session as logged.
+        conversation: Request that began its conversation, of which a session may hold several; None where none can be told.
         status: ok, failed or cut.
         replica: The cache that was asked.
         route_branch: The rule that sent it there; None where the log did.
@@ -110,6 +111,7 @@ class Explanation:
     model: str | None
     release: str | None
     session_id: str | None
+    conversation: str | None
     status: str
     replica: str | None
     route_branch: str | None
@@ -153,6 +155,8 @@ def told(
     session = life["session_id"]
     kept["request_id"] = short_id(life["request_id"], show_ids=show_ids)
     kept["session_id"] = None if session is None else short_id(session, show_ids=show_ids)
+    opener = life["conversation"]
+    kept["conversation"] = None if opener is None else short_id(opener, show_ids=show_ids)
     missed: dict[str, int] = {}
     for segment in segments:
         if not segment.hit:

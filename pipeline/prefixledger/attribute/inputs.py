@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from prefixledger.attribute.turns import turns
 from prefixledger.config.scenario import load_scenario
 from prefixledger.errors import UsageError
+from prefixledger.index.conversations import conversations
 from prefixledger.index.load import load
 from prefixledger.replay.fleet import logged_names
 from prefixledger.replay.lookups import Rows
@@ -74,10 +75,22 @@ def read_replay(workspace: Workspace, name: str) -> dict[str, pa.Table]:
     index = load(workspace, columns=[*_columns(scenario), *_OF_TURNS])
     requests = with_pools(index.requests, scenario)
     tables["turns"] = turns(requests, tables["lookup_facts"], scenario)
+    tables["conversations"] = _openers(conversations(index), tables["turns"])
     tables["requests"] = requests.drop_columns(list(_OF_TURNS))
     tables["pools"] = _pools(scenario, tables["lookup_facts"])
     tables["block_keys"] = _block_keys(index.forest.key, tables["facts"], tables["lookup_facts"])
     return tables
+
+
+def _openers(by_keys: NDArray[np.int64], turns: pa.Table) -> pa.Table:
+    """Return which request began the conversation of each, told by keys where there are any, else by usage."""
+    rows, numbers = np.flatnonzero(by_keys >= 0), by_keys[by_keys >= 0]
+    alone = ~np.isin(turns["request_row"].to_numpy(), rows)
+    rows = np.concatenate([rows, turns["request_row"].to_numpy()[alone]])
+    numbers = np.concatenate([numbers, -1 - turns["thread"].to_numpy()[alone]])
+    order = np.argsort(rows, kind="stable")
+    _, first, of = np.unique(numbers[order], return_index=True, return_inverse=True)
+    return pa.table({"request_row": rows[order], "opener_row": rows[order][first][of]})
 
 
 def read_requests(workspace: Workspace, scenario: Scenario) -> pa.Table:

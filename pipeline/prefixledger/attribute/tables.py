@@ -114,6 +114,12 @@ LOOKUPS = Table(
             "why the router sent it to its replica; null where the log did",
             nullable=True,
         ),
+        Column(
+            "conversation",
+            "text",
+            "request that began its conversation, one of perhaps several in its session; null where none can be told",
+            nullable=True,
+        ),
     ),
 )
 

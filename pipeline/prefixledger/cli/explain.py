@@ -77,6 +77,7 @@ def _head(found: Explanation) -> Iterator[tuple[str, str]]:
         "model": found.model,
         "release": found.release,
         "session": found.session_id,
+        "conversation begun by": found.conversation,
     }
     known = ", ".join(f"{name} {value}" for name, value in who.items() if value is not None)
     yield "who", known or "the log does not say"

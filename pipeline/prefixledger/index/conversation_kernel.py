@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+MOST_OPEN = 256
+"""An id that an application gives to all its calls is no session; without a bound 1 M of them would take hours."""
+
 
 @njit(cache=True, nogil=True)
 def preorder(parent):  # type: ignore[no-untyped-def]
@@ -41,7 +44,8 @@ def conversation_numbers(parent, number, size, session, last_block, head):  # ty
     """Number the conversations of requests in order of arrival.
 
     A request goes on with the conversation of its session whose first prompt it contains but for its last full block;
-    of several with the one whose first prompt is longest; else it begins one.
+    of several with the one whose first prompt is longest; else it begins one. Only the last ``MOST_OPEN`` that a session
+    began are looked at.
 
     Args:
         parent: int64[n], parent of each block, negative for the first of a prompt.
@@ -53,7 +57,7 @@ def conversation_numbers(parent, number, size, session, last_block, head):  # ty
 
     Returns:
         int64[m]: number of the conversation, in order of their first requests; -1 without session or blocks.
-        O(n + m * conversations of a session).
+        O(n + m * min(conversations of a session, MOST_OPEN)).
     """
     m = session.shape[0]
     found = np.full(m, -1, np.int64)
@@ -66,7 +70,9 @@ def conversation_numbers(parent, number, size, session, last_block, head):  # ty
             continue
         best = np.int64(-1)
         one = head[session[row]]
-        while one >= 0:
+        looked = 0
+        while one >= 0 and looked < MOST_OPEN:
+            looked += 1
             top = anchor[one]
             inside = number[top] <= number[last] < number[top] + size[top]
             if inside and (best < 0 or number[top] > number[anchor[best]]):

@@ -31,6 +31,8 @@ def conversations(index: Index) -> NDArray[np.int64]:
         no session or no full block.
     """
     column = index.requests["session_id"].combine_chunks().dictionary_encode()
+    if len(column.dictionary) == 0:
+        return np.full(len(column), -1, np.int64)
     session = np.asarray(column.indices.cast(pa.int64()).fill_null(-1).to_numpy(), np.int64)
     parent = read_only(index.forest.parent, np.int64)
     number, size = preorder(parent)

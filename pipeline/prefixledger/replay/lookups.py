@@ -108,12 +108,14 @@ class Log:
         lookups: Those that ask a cache.
         forest: The blocks of all of them.
         parts: Folder of the parts of prompts given as text; None where there is none.
+        conversation: int64[rows], number of the conversation of each, -1 for none; None: not told apart.
     """
 
     rows: Rows
     lookups: Lookups
     forest: Forest
     parts: Path | None = None
+    conversation: NDArray[np.int64] | None = None
 
 
 def read_rows(table: pa.Table) -> Rows:

@@ -39,6 +39,7 @@ def log_notes(log: Log) -> Iterator[str]:
     if unkeyed:
         yield f"{unkeyed} rows carry no keys and cannot be looked up"
     yield from unreplayed_notes(log)
+    yield from conversation_notes(log)
     chosen = log.rows.table.select(["weight", "prompt_complete"]).take(log.lookups.request_row)
     sampled = int((chosen["weight"].to_numpy() != 1.0).sum())
     if sampled:
@@ -52,6 +53,21 @@ def count_others(log: Log) -> tuple[int, int]:
     """Return how many rows failed with keys or without, and how many others carry no keys."""
     failed, keyed = _failed(log), log.rows.table["keyed"].to_numpy()
     return int(failed.sum()), int((~keyed & ~failed).sum())
+
+
+def conversation_notes(log: Log) -> Iterator[str]:
+    """Say where one session id stands for several conversations: sub-agents, or chats side by side."""
+    if log.conversation is None or (log.conversation < 0).all():
+        return
+    known = np.flatnonzero(log.conversation >= 0)
+    sessions = log.rows.table["session_id"].take(pa.array(known)).combine_chunks().dictionary_encode()
+    pairs = np.unique(np.stack([sessions.indices.to_numpy(), log.conversation[known]]), axis=1)
+    several = int((np.bincount(pairs[0]) > 1).sum())
+    if several:
+        yield (
+            f"{several} of {len(sessions.dictionary)} sessions hold several conversations (sub-agents, or chats side by side), "
+            f"{pairs.shape[1]} in all, told apart by their first prompts: column conversation of lookups, and explain"
+        )
 
 
 def unreplayed_notes(log: Log) -> Iterator[str]:

@@ -9,6 +9,7 @@ import numpy as np
 from prefixledger import schema
 from prefixledger.config.scenario import default_scenario, dump
 from prefixledger.index import load
+from prefixledger.index.conversations import conversations
 from prefixledger.replay import tables
 from prefixledger.replay.chains import build_chains
 from prefixledger.replay.curves import capacity_curve, thin, ttl_curve
@@ -125,7 +126,7 @@ def _read_log(workspace: Workspace, scenario: Scenario) -> Log:
         matched = {*matched, "labels"}
     index = load(workspace, columns=[*COLUMNS, *sorted(matched - set(COLUMNS))])
     rows = replayed_rows(read_rows(index.requests), scenario)
-    return Log(rows, read_lookups(rows), index.forest, workspace.parts)
+    return Log(rows, read_lookups(rows), index.forest, workspace.parts, conversations(index))
 
 
 def replay_log(

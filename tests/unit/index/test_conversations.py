@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest_support import ingest, mooncake, write_lines
-from prefixledger import index
+from prefixledger import api, index
+from prefixledger.index.conversation_kernel import MOST_OPEN
 from prefixledger.index.load import Forest, Index
 from prefixledger.kernels.path_forest import PathForest
 from prefixledger.workspace import Workspace
@@ -72,3 +74,19 @@ def test_a_sub_agent_is_another_conversation(tmp_path: Path) -> None:
     index.update(Workspace(tmp_path / "ws"))
     found = index.conversations(index.load(Workspace(tmp_path / "ws"))).tolist()
     assert found == [0, 1, 0, 2, 1, 0, 1, 0]
+
+    (done,) = api.replay(workspace=tmp_path / "ws").replays
+    assert any(
+        "1 of 2 sessions hold several conversations" in note and "3 in all" in note for note in done.notes
+    )
+    lookups = pq.read_table(tmp_path / "ws" / "replays" / "as-is" / "lookups.parquet")
+    begun_by = dict(zip(lookups["source_line"].to_pylist(), lookups["conversation"].to_pylist(), strict=True))
+    assert [begun_by[line].split(":")[1] for line in range(1, 9)] == ["1", "2", "1", "4", "2", "1", "2", "1"]
+    assert api.explain("log.jsonl:7", workspace=tmp_path / "ws").conversation == begun_by[7]
+
+
+def test_a_session_id_of_everybody_costs_no_square() -> None:
+    """Only the last conversations that a session began are looked at; an older one begins anew."""
+    rows = [("app", (n, 0, 1)) for n in range(MOST_OPEN + 1)]
+    found = index.conversations(_index([*rows, ("app", (MOST_OPEN, 0, 2)), ("app", (0, 0, 2))])).tolist()
+    assert found == [*range(MOST_OPEN + 1), MOST_OPEN, MOST_OPEN + 1]
