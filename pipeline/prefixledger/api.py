@@ -6,6 +6,7 @@ from importlib.resources import as_file
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prefixledger.doctor import doctor
 from prefixledger.errors import UsageError
 from prefixledger.progress import SILENT
 from prefixledger.reference import explain, formats, print_scenario, query, rates
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from prefixledger.progress import Progress
 
 __all__ = [
-    "demo", "explain", "export", "formats", "ingest", "print_scenario", "query", "rates", "replay", "report", "whatif",
+    "demo", "doctor", "explain", "export", "formats", "ingest", "print_scenario", "query", "rates", "replay", "report", "whatif",
 ]  # fmt: skip
 
 DEFAULT_OUTPUT = "prefixledger.html"

@@ -63,6 +63,19 @@ def locked(workspace: Workspace) -> Iterator[None]:
             _held.discard(key)
 
 
+def holder(workspace: Workspace) -> str | None:
+    """Return the process that is writing to a workspace, or None; nothing is held."""
+    path = workspace.root / _LOCK
+    if not path.is_file():
+        return None
+    with path.open(encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return lock.read().strip() or "unknown"
+    return None
+
+
 def check_is_ours(workspace: Workspace) -> None:
     """Refuse a folder that somebody else filled.
 

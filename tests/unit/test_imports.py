@@ -42,6 +42,7 @@ LAYERS = (
     {"stages"},
     {"reference"},
     {"whatif"},
+    {"doctor"},
     {"api"},
     {"cli"},
     {"__main__"},

@@ -19,7 +19,19 @@ from prefixledger.errors import InternalError, PrefixledgerError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-VERBS = ("report", "demo", "ingest", "replay", "whatif", "explain", "query", "export", "formats", "rates")
+VERBS = (
+    "report",
+    "demo",
+    "ingest",
+    "replay",
+    "whatif",
+    "explain",
+    "query",
+    "export",
+    "formats",
+    "rates",
+    "doctor",
+)
 """Each is a module of this package with a command of the same name; in the order of the help."""
 
 INTERRUPTED = 130
