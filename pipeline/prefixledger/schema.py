@@ -173,7 +173,13 @@ PARTS = Table(
             nullable=True,
         ),
         Column("n_tokens", "int", "tokens on the same scale", nullable=True),
-        Column("breakpoint", "text", "cache mark behind it, as sent", nullable=True),
+        Column(
+            "breakpoint",
+            "text",
+            "cache mark behind it, as sent; server_tool/5m: set by the service; off: none at the end of the prompt",
+            nullable=True,
+        ),
+        Column("content_blocks", "small", "tools or content blocks in it"),
     ),
 )
 
@@ -224,6 +230,18 @@ LOOKUP_FACTS = Table(
         Column("last_block", "int", "block number of the last full block", nullable=True),
         Column(
             "stored_blocks", "int", "blocks that a hosted cache stores; null: all full blocks", nullable=True
+        ),
+        Column(
+            "long_blocks",
+            "int",
+            "of what a hosted cache stores, blocks up to the deepest mark with a longer lifetime than its pool's; null: none",
+            nullable=True,
+        ),
+        Column(
+            "storage_token_s",
+            "int",
+            "tokens times seconds for which what it stored pays rent; null: none",
+            nullable=True,
         ),
         Column(
             "tail_rule",
@@ -286,6 +304,12 @@ SEGMENT_FACTS = Table(
             "in_flight_lookup",
             "int",
             "running lookup on this replica that was computing it, where the rule is in_flight",
+            nullable=True,
+        ),
+        Column(
+            "ttl_us",
+            "int",
+            "how long it was kept after that use; null: as long as its pool says",
             nullable=True,
         ),
     ),

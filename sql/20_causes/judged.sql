@@ -39,7 +39,7 @@ timed as (
         chosen.*,
         asked.request_row,
         asked.block_size,
-        asked.ttl_us,
+        coalesce(chosen.ttl_us, asked.ttl_us) as kept_us,
         asked.capacity_blocks,
         asked.warming_up,
         used.admitted_at as last_used_at,
@@ -60,7 +60,7 @@ ruled as (
             when not own and resident_replica is not null then 'misrouted'
             when not own and not elsewhere then 'cold'
             when reset is not null then 'invalidated'
-            when gap_us > ttl_us then 'expired'
+            when gap_us > kept_us then 'expired'
             else 'evicted'
         end as cause
     from timed
@@ -91,9 +91,9 @@ select
     not ruled.hit and ruled.resident_replica is not null as other_replica,
     -- One change alone: more room helps only what no reset and no TTL took, a longer TTL only what had room.
     not ruled.hit and ruled.rule is null and ruled.own and ruled.reset is null
-        and coalesce(ruled.gap_us <= ruled.ttl_us, true) as more_capacity,
+        and coalesce(ruled.gap_us <= ruled.kept_us, true) as more_capacity,
     not ruled.hit and ruled.rule is null and ruled.own and ruled.reset is null
-        and coalesce(ruled.gap_us > ruled.ttl_us, false)
+        and coalesce(ruled.gap_us > ruled.kept_us, false)
         and (
             ruled.capacity_blocks is null or coalesce(ruled.distance_blocks <= ruled.capacity_blocks, false)
         ) as longer_ttl

@@ -17,10 +17,14 @@ named as (
     select
         pieces.*,
         pieces.first_block * lookup_facts.block_size as first_token,
-        0 as written_1h_tokens,
         lookup_facts.admitted_at,
         lookup_facts.pool,
         lookup_facts.route_branch,
+        -- What a hosted cache keeps for longer than the rest reaches from the hit to the last mark that asks for it.
+        least(
+            pieces.written_tokens,
+            greatest(0, coalesce(lookup_facts.long_blocks, 0) - pieces.first_block) * lookup_facts.block_size
+        ) as written_1h_tokens,
         replicas.name as replica,
         before.request_row as previous_row,
         remover.request_row as remover_row

@@ -1,6 +1,6 @@
 -- Question: what became of the prompt tokens of the window, piece by piece?
--- Row: one segment of a lookup in the window; written_1h_tokens is the part of written_tokens that the log
---   says was written to live longer than 5 minutes.
+-- Row: one segment of a lookup in the window; written_1h_tokens is the part of written_tokens that a
+--   mark asks, or the log says, to have been written to live longer than the rest.
 -- Inputs: segments, asked.
 -- Columns: request_row, lookup, pool, replica, block_size, card, first_block, n_blocks, tokens,
 --   written_tokens, written_1h_tokens, hit, cause, detail, elsewhere, event_id

@@ -36,7 +36,15 @@ cut as (
         (
             least(placed.first_block + placed.n_blocks, pieces.first_block + pieces.n_blocks)
             - greatest(placed.first_block, pieces.first_block)
-        ) * pieces.block_size as own_tokens
+        ) * pieces.block_size as own_tokens,
+        -- What is written to live longer lies at the head of a piece.
+        greatest(
+            0,
+            least(
+                placed.first_block + placed.n_blocks,
+                pieces.first_block + pieces.written_1h_tokens // pieces.block_size
+            ) - greatest(placed.first_block, pieces.first_block)
+        ) * pieces.block_size as own_long_tokens
     from pieces
     join placed
         on placed.lookup = pieces.lookup
@@ -53,8 +61,8 @@ select
     cause,
     own_tokens as tokens,
     -- A segment writes all of its full blocks or none.
-    if(written_tokens > 0, own_tokens, 0) as written_tokens,
-    0 as written_1h_tokens
+    if(written_tokens > 0, own_tokens, 0) - own_long_tokens as written_tokens,
+    own_long_tokens as written_1h_tokens
 from cut
 union all by name
 select

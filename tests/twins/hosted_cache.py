@@ -21,7 +21,7 @@ RANKS = (
 
 @dataclass
 class Ask:
-    """One lookup; marks are (blocks from the head, position or None), in order."""
+    """One lookup; marks are (blocks from the head, position or None, lifetime or None), in order."""
 
     at: int
     ids: tuple
@@ -32,6 +32,7 @@ class Ask:
     finished: int | None = None
     minimum_tokens: int = 1
     look_back: int | None = None
+    refresh: bool = True
 
 
 @dataclass
@@ -41,6 +42,7 @@ class _Entry:
     resets: int
     ready: int
     position: int | None
+    ttl: int | None
 
 
 @dataclass
@@ -51,7 +53,7 @@ class _Replica:
 
 
 def replay(  # noqa: C901, PLR0912, PLR0915  # one loop, in the order of the rules
-    asks, *, block_size=1, replicas=1, ttl=None, resets=(), lives=None, waits=True, per_token=0.0
+    asks, *, block_size=1, replicas=1, resets=(), lives=None, waits=True, per_token=0.0
 ):
     """Return for each lookup its hit blocks, and (class, own, own_reset, resident, other, other_reset) per block."""
     caches = [_Replica() for _ in range(replicas)]
@@ -63,18 +65,20 @@ def replay(  # noqa: C901, PLR0912, PLR0915  # one loop, in the order of the rul
             event, (_, replica) = pending.pop(0)
             caches[replica].resets += 1
             caches[replica].last_reset = event
-        stored = [(depth, at) for depth, at in ask.marks if depth * block_size >= ask.minimum_tokens]
+        stored = [
+            mark for mark in ask.marks for depth in mark[:1] if depth * block_size >= ask.minimum_tokens
+        ]
         cap = stored[-1][0] if stored and stored[-1] == ask.marks[-1] else 0
         mine = caches[ask.replica]
 
         def alive(cache, entry, ask=ask):
-            return entry.resets == cache.resets and (ttl is None or ask.at - entry.used_at <= ttl)
+            return entry.resets == cache.resets and (entry.ttl is None or ask.at - entry.used_at <= entry.ttl)
 
         def near(depth, position, ask=ask):
             if ask.look_back is None or position is None:
                 return True
             return any(
-                d >= depth and (at is None or 0 <= at - position < ask.look_back) for d, at in ask.marks
+                d >= depth and (at is None or 0 <= at - position < ask.look_back) for d, at, _ in ask.marks
             )
 
         def lives_now(replica, ask=ask):
@@ -145,8 +149,8 @@ def replay(  # noqa: C901, PLR0912, PLR0915  # one loop, in the order of the rul
         out.append((hit, blocks))
 
         served.update(ask.ids[:n] for n in range(1, len(ask.ids) + 1))
-        asked_for.update(ask.ids[:depth] for depth, _ in ask.marks)
-        for depth in range(1, hit + 1):
+        asked_for.update(ask.ids[:depth] for depth, *_ in ask.marks)
+        for depth in range(1, hit + 1 if ask.refresh else 1):
             entry = mine.entries.get(ask.ids[:depth])
             if entry is not None and alive(mine, entry):
                 entry.used_by, entry.used_at = number, ask.at
@@ -154,11 +158,12 @@ def replay(  # noqa: C901, PLR0912, PLR0915  # one loop, in the order of the rul
         if ready is None:
             ready = ask.at + int(per_token * (ask.tokens - hit * block_size) + 0.5)
             ready = ready if ask.finished is None else min(ready, ask.finished)
-        for depth, position in stored:
+        for depth, position, ttl in stored:
             entry = mine.entries.get(ask.ids[:depth])
             if entry is not None and alive(mine, entry):
                 entry.ready = min(entry.ready, ready)
-                entry.used_by, entry.used_at = number, ask.at
+                if ask.refresh:
+                    entry.used_by, entry.used_at = number, ask.at
             else:
-                mine.entries[ask.ids[:depth]] = _Entry(number, ask.at, mine.resets, ready, position)
+                mine.entries[ask.ids[:depth]] = _Entry(number, ask.at, mine.resets, ready, position, ttl)
     return out

@@ -54,7 +54,7 @@ SEGMENTS = Table(
         Column("first_token", "int", "0-based position in the prompt of its first token"),
         Column("hit", "bool", "whether the cache had it"),
         Column("written_tokens", "int", "missed tokens in it that the cache stores"),
-        Column("written_1h_tokens", "int", "of these, tokens that the log says live longer than 5 minutes"),
+        Column("written_1h_tokens", "int", "of these, tokens that live longer than the rest"),
         Column("previous_row", "int", "row of previous_request_id", nullable=True),
     ),
 )

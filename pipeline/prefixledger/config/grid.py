@@ -174,6 +174,8 @@ _READERS: dict[str, Callable[[str], Any]] = {
 def _changed(pool: Pool, asked: Mapping[str, Any], logged: int) -> Pool:
     cache = {"ttl": asked["ttl"]} if "ttl" in asked else {}
     if pool.hosted:
+        if cache:
+            cache["mark_ttls"] = "all"
         return pool.model_copy(update={"cache": pool.cache.model_copy(update=cache)})
     if "capacity" in asked:
         cache["capacity"] = asked["capacity"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -70,18 +70,24 @@ class Cache(Part):
     version: Annotated[str, AfterValidator(_version)] | None = None
     capacity: Annotated[str, AfterValidator(_capacity)] = "unlimited"
     ttl: Duration = "none"
+    mark_ttls: Literal["as-sent", "all"] | None = None
     minimum_tokens: Annotated[int, Field(ge=1)] | None = None
     marks: Marks | None = None
+    overflow_rpm: Annotated[int, Field(ge=0)] | None = None
 
     @model_validator(mode="before")
     @classmethod
     def _lifetime(cls, data: Any) -> Any:
         profile = PROFILES.get(str(data.get("profile"))) if isinstance(data, dict) else None
-        return (
-            data
-            if profile is None or not profile.hosted or "ttl" in data
-            else {**data, "ttl": profile.ttls[0]}
-        )
+        if profile is None or not profile.hosted:
+            return data
+        # Whoever chooses a lifetime wants all entries to have it; else each mark has the one that it was sent with.
+        return {"ttl": profile.ttls[0], "mark_ttls": "all" if "ttl" in data else "as-sent", **data}
+
+    @property
+    def as_sent(self) -> bool:
+        """Whether each mark of a hosted cache has the lifetime that it was sent with."""
+        return self.mark_ttls == "as-sent"
 
     @property
     def ttl_us(self) -> int | None:
@@ -122,11 +128,11 @@ class Cache(Part):
         """
         profile = PROFILES[self.profile]
         if not profile.hosted:
-            for name, given in (("minimum_tokens", self.minimum_tokens), ("marks", self.marks)):
-                if given is not None:
+            for name in ("minimum_tokens", "marks", "mark_ttls", "overflow_rpm"):
+                if getattr(self, name) is not None:
                     raise UsageError(
                         f"{name} does not go with profile {self.profile!r}",
-                        hint="only hosted caches have a shortest prefix and marks",
+                        hint="only hosted caches have a shortest prefix, marks and overflow",
                     )
             return
         if self.size.amount is not None or self.size.unit == FROM_LOG:
@@ -134,10 +140,15 @@ class Cache(Part):
                 f"profile {self.profile!r} has no capacity",
                 hint="the provider decides how much it keeps: leave it out",
             )
-        if self.ttl_us not in [parse_duration_us(ttl) for ttl in profile.ttls]:
+        if not profile.any_ttl and self.ttl_us not in [parse_duration_us(ttl) for ttl in profile.ttls]:
             raise UsageError(
                 f"profile {self.profile!r} has no ttl {self.ttl!r}",
                 hint=f"lifetimes that exist: {', '.join(profile.ttls)}",
+            )
+        if self.as_sent and self.ttl_us != parse_duration_us(profile.ttls[0]):
+            raise UsageError(
+                f'mark_ttls = "as-sent" does not go with ttl {self.ttl!r}',
+                hint='a lifetime that is chosen is that of all marks: mark_ttls = "all"',
             )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal  # noqa: TC003  # pydantic reads it
@@ -17,6 +18,7 @@ from prefixledger.config.toml_file import Part, checked, must_exist, parse_toml,
 from prefixledger.config.units import EPOCH, parse_duration_us
 
 FILE = "provider_rules.toml"
+_NEAR_NAMES = 5
 
 
 def _duration(value: str) -> str:
@@ -26,6 +28,7 @@ def _duration(value: str) -> str:
 
 
 Duration = Annotated[str, AfterValidator(_duration)]
+Mode = Literal["implicit", "explicit"]
 Texts = Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
 Durations = Annotated[tuple[Duration, ...], Field(strict=False, min_length=1)]
 
@@ -55,9 +58,13 @@ class RuleRow(Part):
     sources: Texts
     since: Annotated[date | None, Field(alias="from")] = None
     until: date | None = None
+    mode: Mode | None = None
     profile: str | None = None
     minimum_tokens: Annotated[int, Field(ge=1)] | None = None
+    most_tokens: Annotated[int, Field(ge=1)] | None = None
     granularity: str | None = None
+    entries: Literal["marks", "messages", "blocks", "units", "created"] | None = None
+    interval_tokens: Annotated[int, Field(ge=1)] | None = None
     breakpoints: Annotated[int, Field(ge=1)] | None = None
     look_back: Annotated[int, Field(ge=1)] | None = None
     ttls: Durations | None = None
@@ -66,16 +73,19 @@ class RuleRow(Part):
     refresh: bool | None = None
     visible: Literal["first_token", "response_end", "seconds_later"] | None = None
     scope: str | None = None
+    scope_by: Texts | None = None
     overflow: str | None = None
+    overflow_rpm: Annotated[int, Field(ge=1)] | None = None
     write: dict[Duration, Amount] | None = None
     read: Amount | None = None
     storage: Amount | None = None
     weekend_as: time | None = None
 
-    def applies(self, providers: tuple[str, ...], model: str, day: date) -> bool:
-        """Say whether the row is about one of these providers, this model and this day."""
+    def applies(self, providers: tuple[str, ...], model: str, day: date, mode: Mode) -> bool:
+        """Say whether the row is about one of these providers, this model, this day and this mode."""
         return (
-            any(fnmatchcase(name, glob) for name in providers for glob in self.providers)
+            self.mode in (None, mode)
+            and any(fnmatchcase(name, glob) for name in providers for glob in self.providers)
             and any(fnmatchcase(dashed(model), dashed(glob)) for glob in self.models)
             and (self.since is None or self.since <= day)
             and (self.until is None or day < self.until)
@@ -108,9 +118,12 @@ class RuleFile(Part):
 _OTHER_NAMES = {
     "anthropic": ("anthropic",), "aws": ("aws", "bedrock"), "bedrock": ("aws", "bedrock"),
     "azure": ("azure",), "deepseek": ("deepseek",), "gemini": ("gemini", "google"), "google": ("google", "gemini"),
-    "moonshot": ("moonshotai",), "kimi": ("moonshotai",), "xai": ("x-ai",),
+    "moonshot": ("moonshotai",), "kimi": ("moonshotai",), "xai": ("x-ai",), "moonshotai": ("moonshotai",),
+    "x-ai": ("x-ai",), "fireworks_ai": ("fireworks",), "together_ai": ("together",), "dashscope": ("dashscope",), "qwen": ("dashscope",),
 }  # fmt: skip
 """Logs and price lists call one provider by several names."""
+RESELLERS = ("openrouter",)
+"""They pass requests on, and name who serves them in front of the model: ``anthropic/claude-opus-5.5``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +148,10 @@ class ProviderRules:
 
     profile: Said | None = None
     minimum_tokens: Said | None = None
+    most_tokens: Said | None = None
     granularity: Said | None = None
+    entries: Said | None = None
+    interval_tokens: Said | None = None
     breakpoints: Said | None = None
     look_back: Said | None = None
     ttls: Said | None = None
@@ -144,7 +160,9 @@ class ProviderRules:
     refresh: Said | None = None
     visible: Said | None = None
     scope: Said | None = None
+    scope_by: Said | None = None
     overflow: Said | None = None
+    overflow_rpm: Said | None = None
     write: Said | None = None
     read: Said | None = None
     storage: Said | None = None
@@ -167,10 +185,29 @@ def dashed(model: str) -> str:
     return model.replace(".", "-")
 
 
+def names_of(provider: str, model: str) -> tuple[str, ...]:
+    """Return the names under which rules may speak of whoever serves a model, in lower case."""
+    name = provider.lower()
+    if name in RESELLERS and "/" in model:
+        name = model.lower().split("/")[0]
+    return _OTHER_NAMES.get(name, (name,))
+
+
 def knows_provider(provider: str) -> bool:
     """Say whether a rule names this provider, under any of its names."""
-    names = _OTHER_NAMES.get(provider.lower(), (provider.lower(),))
-    return any(name in row.providers for row in rule_file().rule for name in names)
+    if provider.lower() in RESELLERS:
+        return True
+    return any(name in row.providers for row in rule_file().rule for name in names_of(provider, ""))
+
+
+def near_models(model: str) -> str:
+    """Say which models that the rules name are near one that they do not."""
+    patterns = {pattern.strip("*").lstrip("/") for row in rule_file().rule for pattern in row.models}
+    named = {dashed(pattern): pattern for pattern in sorted(patterns - {""})}
+    near = [named[name] for name in difflib.get_close_matches(dashed(model.lower()), named, n=_NEAR_NAMES)]
+    return (
+        f"models with rules near it: {', '.join(near)}" if near else "no model with rules has a name near it"
+    )
 
 
 @cache
@@ -190,24 +227,25 @@ def check(text: str, path: str = FILE) -> RuleFile:
     return validated(RuleFile, file, file.data)
 
 
-def rules_of(provider: str, model: str, at_us: int) -> ProviderRules:
+def rules_of(provider: str, model: str, at_us: int, *, mode: Mode = "implicit") -> ProviderRules:
     """Return what applies to a model at a time.
 
     Args:
         provider: Provider as logged or as a price list calls it, in any case.
         model: Model as logged, in any case.
         at_us: Microseconds since 1970.
+        mode: Which of two where a provider caches both what is asked for and what is not.
     """
     day = (EPOCH + timedelta(microseconds=at_us)).astimezone(UTC).date()
-    return _rules(provider.lower(), model.lower(), day)
+    return _rules(names_of(provider, model), model.lower(), day, mode)
 
 
 @lru_cache(maxsize=4096)
-def _rules(provider: str, model: str, day: date) -> ProviderRules:
+def _rules(providers: tuple[str, ...], model: str, day: date, mode: Mode) -> ProviderRules:
     found: dict[str, Said] = {}
     file = rule_file()
     for row in file.rule:
-        if row.applies(_OTHER_NAMES.get(provider, (provider,)), model, day):
+        if row.applies(providers, model, day, mode):
             sources = tuple(file.sources[key] for key in row.sources)
             for field in fields(ProviderRules):
                 value = getattr(row, field.name)

@@ -59,6 +59,14 @@ _COMMENTS: dict[tuple[str, str], str] = {
     ("Cache", "ttl"): '"5m", "1h", "none"',
     (
         "Cache",
+        "mark_ttls",
+    ): 'of a hosted cache: "as-sent", each mark has its own and ttl is that of the others, or "all" have ttl',
+    (
+        "Cache",
+        "overflow_rpm",
+    ): "of a hosted cache: requests a minute with one head that a cache takes; 0 is any number",
+    (
+        "Cache",
         "marks",
     ): "of a hosted cache: tokens behind which every prompt is marked, besides its end, where the log has no marks",
     ("Cache", "minimum_tokens"): "of a hosted cache, where the model's own is not the one in force",
@@ -89,6 +97,8 @@ _ABSENT: dict[tuple[str, str], str] = {
     ("Cache", "version"): '"0.22.1"',
     ("Cache", "minimum_tokens"): "1024",
     ("Cache", "marks"): "[10000]",
+    ("Cache", "mark_ttls"): '"all"',
+    ("Cache", "overflow_rpm"): "15",
     ("Fleet", "replicas"): "8",
     **ROUTER_ABSENT,
     ("InFlight", "prefill_ms_per_token"): "0.05",

@@ -57,7 +57,9 @@ def set_text(row: Row, parts: Sequence[TextPart], cut_mark: bytes | None = None)
     for part in parts:
         at = part.text.find(cut_mark) if cut_mark is not None else -1
         if at >= 0:
-            kept.append(TextPart(part.kind, part.role, part.text[:at], None, part.breakpoint))
+            kept.append(
+                TextPart(part.kind, part.role, part.text[:at], None, part.breakpoint, part.content_blocks)
+            )
             row.prompt_complete = False
             break
         kept.append(part)

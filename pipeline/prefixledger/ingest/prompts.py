@@ -20,6 +20,7 @@ _ITEM_IDS: Final = frozenset({"id", "status"})
 """Of items of an OpenAI responses input: ids and states of the items, not of the calls."""
 _TEXT_KINDS: Final = frozenset({"text", "input_text", "output_text"})
 _SYSTEM_ROLES: Final = frozenset({"system", "developer"})
+_CLIENT_RESULTS: Final = frozenset({"tool_result", "mcp_tool_result"})
 _EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
 
 
@@ -35,7 +36,7 @@ def text_parts(body: Mapping[str, Any]) -> tuple[TextPart, ...]:
     """
     if body.get("cachedContent") or body.get("cached_content"):
         return ()
-    parts = _automatic(body, tuple(_parts(body)))
+    parts = _own_marks(body, _automatic(body, tuple(_parts(body))))
     if is_continued(body):
         return tuple(takewhile(lambda part: part.kind != "message", parts))
     return parts
@@ -49,6 +50,40 @@ def _automatic(body: Mapping[str, Any], parts: tuple[TextPart, ...]) -> tuple[Te
     return (*parts[:-1], replace(parts[-1], breakpoint=mark))
 
 
+def _own_marks(body: Mapping[str, Any], parts: tuple[TextPart, ...]) -> tuple[TextPart, ...]:
+    """Add the marks that a service sets by itself.
+
+    Claude marks the results of its own tools wherever there is a mark at all, for 5 minutes whatever the others ask for;
+    GPT marks the end of a prompt, for the time that its options name, unless they tell it not to.
+    """
+    options = body.get("prompt_cache_options")
+    if isinstance(options, dict) and parts and parts[-1].breakpoint is None:
+        ttl = options.get("ttl")
+        own = f"implicit/{ttl}"[:32] if isinstance(ttl, str) else None
+        own = "off" if options.get("mode") == "explicit" else own
+        parts = (*parts[:-1], replace(parts[-1], breakpoint=own))
+    messages = body.get("messages")
+    if not isinstance(messages, list) or all(part.breakpoint is None for part in parts):
+        return parts
+    first = len(parts) - len(messages)
+    return tuple(
+        replace(part, breakpoint="server_tool/5m")
+        if at >= first and part.breakpoint is None and _has_server_result(messages[at - first])
+        else part
+        for at, part in enumerate(parts)
+    )
+
+
+def _has_server_result(message: Any) -> bool:
+    content = message.get("content") if isinstance(message, dict) else None
+    kinds = (
+        [block.get("type") for block in content if isinstance(block, dict)]
+        if isinstance(content, list)
+        else []
+    )
+    return any(str(kind).endswith("_tool_result") and kind not in _CLIENT_RESULTS for kind in kinds)
+
+
 def is_continued(body: Mapping[str, Any]) -> bool:
     """Return whether the service puts a history before the messages of a body, which the log does not have."""
     return any(body.get(name) for name in ("previous_response_id", "conversation"))
@@ -56,7 +91,7 @@ def is_continued(body: Mapping[str, Any]) -> bool:
 
 def cache_ttls(parts: Iterable[TextPart]) -> frozenset[str]:
     """Return the TTLs that the cache marks of Anthropic's kind on a prompt ask for; ``5m`` where a mark names none."""
-    marks = [part.breakpoint for part in parts if part.breakpoint is not None]
+    marks = [part.breakpoint for part in parts if part.breakpoint not in (None, "off")]
     return frozenset(mark.partition("/")[2] or "5m" for mark in marks)
 
 
@@ -103,7 +138,7 @@ def _tools(tools: Any) -> TextPart:
     text = orjson.dumps(plain)
     ordered = sorted(orjson.dumps(tool, option=orjson.OPT_SORT_KEYS) for tool in plain)
     canonical = b"[" + b",".join(ordered) + b"]"
-    return TextPart("tools", None, text, None if canonical == text else canonical, mark)
+    return TextPart("tools", None, text, None if canonical == text else canonical, mark, max(1, len(plain)))
 
 
 def _system(system: Any) -> Iterator[TextPart]:
@@ -115,7 +150,7 @@ def _system(system: Any) -> Iterator[TextPart]:
     for block in blocks:
         if _is_mark_only(block):
             if held is not None:
-                held = TextPart(held.kind, held.role, held.text, held.canonical, _mark(block))
+                held = replace(held, breakpoint=_mark(block))
             continue
         if held is not None:
             yield held
@@ -142,7 +177,7 @@ def _message(item: Any, *, leading: bool) -> TextPart:
     rest = {k: v for k, v in item.items() if k not in _NO_CONTENT and not (k in _ITEM_IDS and "type" in item)}
     if field in rest:
         rest[field] = _plain_content(blocks) if isinstance(content, list) else content
-    return _json_part(kind, name, rest, mark)
+    return _json_part(kind, name, rest, mark, _count(blocks))
 
 
 def _content_part(
@@ -151,7 +186,11 @@ def _content_part(
     content = _plain_content(blocks)
     if isinstance(content, str):
         return TextPart(kind, role, _utf8(content), None, mark)
-    return _json_part(kind, role, content, mark)
+    return _json_part(kind, role, content, mark, _count(blocks))
+
+
+def _count(blocks: list[Any]) -> int:
+    return max(1, sum(not _is_mark_only(block) for block in blocks))
 
 
 def _plain_content(blocks: list[Any]) -> Any:
@@ -169,11 +208,11 @@ def _plain_content(blocks: list[Any]) -> Any:
 
 
 def _json_part(
-    kind: Literal["system", "message"], role: str | None, value: Any, mark: str | None
+    kind: Literal["system", "message"], role: str | None, value: Any, mark: str | None, content_blocks: int
 ) -> TextPart:
     text = orjson.dumps(value)
     canonical = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    return TextPart(kind, role, text, None if canonical == text else canonical, mark)
+    return TextPart(kind, role, text, None if canonical == text else canonical, mark, content_blocks)
 
 
 def _stripped(value: Any) -> Any:

@@ -92,7 +92,9 @@ class TextPart:
         text: Its content as sent, UTF-8, key order of JSON included, without what is no content: ``cache_control``,
             ``prompt_cache_breakpoint``, signatures, ids of messages, metadata of the request.
         canonical: The same with what two senders write differently made equal (sorted keys and tools); None if equal.
-        breakpoint: Cache mark behind it, as sent and short (``ephemeral/1h``); None where there is none.
+        breakpoint: Cache mark behind it, as sent and short (``ephemeral/1h``); None where there is none. ``server_tool/5m``
+            is one that the service sets itself, ``off`` says that it is to set none at the end of the prompt.
+        content_blocks: Tools or content blocks in it; the look-back of a cache counts these.
     """
 
     kind: Literal["tools", "system", "message"]
@@ -100,6 +102,7 @@ class TextPart:
     text: bytes
     canonical: bytes | None = None
     breakpoint: str | None = None
+    content_blocks: int = 1
 
 
 class Convention(NamedTuple):

@@ -92,6 +92,7 @@ class Evidence:
         removed_by: int64[s], lookup that took the room, -1 where it expired or did not leave.
         rule: int8[s], position in ``RULES``, -1 where the last use decides; None: it always does.
         in_flight: int64[s], lookup that was computing it on this replica and did not show it yet, -1; None: nobody ever.
+        ttl_us: int64[s], how long it was kept after that use, -1 where that is the TTL of the pool; None: it always is.
     """
 
     lookup: NDArray[np.int64]
@@ -110,6 +111,7 @@ class Evidence:
     removed_by: NDArray[np.int64]
     rule: NDArray[np.int8] | None = None
     in_flight: NDArray[np.int64] | None = None
+    ttl_us: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return self.lookup.size
@@ -213,6 +215,7 @@ def evidence_table(
         "removed_at": evidence.removed_at_us,
         "removed_by": numbered(evidence.removed_by),
         "in_flight_lookup": numbered(nobody if evidence.in_flight is None else evidence.in_flight),
+        "ttl_us": nobody if evidence.ttl_us is None else evidence.ttl_us,
     }
     schema = SEGMENT_FACTS.arrow()
     rule = np.full(len(evidence), -1, np.int8) if evidence.rule is None else evidence.rule

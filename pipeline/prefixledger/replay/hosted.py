@@ -53,6 +53,7 @@ class HostedTraffic:
         finished_us: int64[m], ``NO_TIME`` where it is not known.
         minimum_tokens: int64[m], length of the shortest prefix that is stored.
         look_back: int64[m], positions searched back from a mark, the mark counted; -1: no limit.
+        refresh: bool[m], whether a use starts a lifetime anew.
         marks: Where each prompt is to be cached.
     """
 
@@ -65,6 +66,7 @@ class HostedTraffic:
     finished_us: NDArray[np.int64]
     minimum_tokens: NDArray[np.int64]
     look_back: NDArray[np.int64]
+    refresh: NDArray[np.bool_]
     marks: Marks
 
 
@@ -74,7 +76,7 @@ class HostedReplayed:
 
     Attributes:
         hit_blocks: int64[m].
-        segments: int32[s, 10], see the columns of ``hosted_kernel``; None unless asked for.
+        segments: int32[s, 11], see the columns of ``hosted_kernel``; None unless asked for.
     """
 
     hit_blocks: NDArray[np.int64]
@@ -93,9 +95,11 @@ class _Asked(NamedTuple):
     latest_us: NDArray[np.int64]
     minimum_blocks: NDArray[np.int32]
     look_back: NDArray[np.int32]
+    refresh: NDArray[np.bool_]
     mark_offset: NDArray[np.int64]
     mark_entry: NDArray[np.int32]
     mark_ordinal: NDArray[np.int32]
+    mark_ttl_us: NDArray[np.int64]
     entry_parent: NDArray[np.int32]
     entry_depth: NDArray[np.int32]
     entry_block: NDArray[np.int32]
@@ -134,7 +138,7 @@ class HostedPool:
         self,
         *,
         replicas: int = 1,
-        ttl_us: int | None = None,
+        ttl_us: int | NDArray[np.int64] | None = None,
         resets: Resets | None = None,
         lives: Lifetimes | None = None,
         waits: bool = True,
@@ -145,7 +149,8 @@ class HostedPool:
 
         Args:
             replicas: Caches that share nothing.
-            ttl_us: Longest gap between two uses, start to start, that still hits; None: none.
+            ttl_us: Longest gap between two uses, start to start, that still hits; int64[k]: after what was stored at each
+                mark, -1 for any gap; None: any.
             resets: Moments at which a cache lost everything.
             lives: When each cache can be asked; None: always.
             waits: Whether an entry can be read only once its writer's first token is there.
@@ -156,14 +161,13 @@ class HostedPool:
         count = 1 if pooled else replicas
         none = np.empty(0, np.int64)
         given = (
-            *self._asked(pooled=pooled),
+            *self._asked(ttl_us, pooled=pooled),
             read_only(none if resets is None else resets.at_us, np.int64),
             read_only(none if resets is None else resets.replica, np.int32),
             read_only(np.full(count, _UNKNOWN) if lives is None else lives.live_from_us, np.int64),
             read_only(np.full(count, _NEVER) if lives is None else lives.live_to_us, np.int64),
             read_only(np.arange(count) if lives is None else lives.rank, np.int32),
             int(self.block_size),
-            -1 if ttl_us is None else int(ttl_us),
             float(self.us_per_token),
             bool(waits),
             bool(explain),
@@ -189,7 +193,7 @@ class HostedPool:
                 return HostedReplayed(hits.astype(np.int64), segments[:found].copy() if explain else None)
             rows *= 4
 
-    def _asked(self, *, pooled: bool) -> _Asked:
+    def _asked(self, ttl_us: int | NDArray[np.int64] | None, *, pooled: bool) -> _Asked:
         """Return what the kernel reads of lookups, marks, entries and blocks, in the order of its arguments."""
         asks = self.traffic
         return _Asked(
@@ -202,9 +206,11 @@ class HostedPool:
             read_only(asks.finished_us, np.int64),
             read_only(-(-asks.minimum_tokens // self.block_size), np.int32),
             read_only(asks.look_back, np.int32),
+            read_only(asks.refresh, np.bool_),
             read_only(asks.marks.offset, np.int64),
             read_only(self.mark_entry, np.int32),
             read_only(asks.marks.ordinal, np.int32),
+            read_only(np.broadcast_to(-1 if ttl_us is None else ttl_us, asks.marks.ordinal.shape), np.int64),
             read_only(self.entry_parent, np.int32),
             read_only(self.entry_depth, np.int32),
             read_only(self.entry_block, np.int32),

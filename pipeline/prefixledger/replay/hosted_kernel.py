@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # Columns of `segments`; lookups, replicas and rows of `reset_at_us`, -1 for none.
-LOOKUP, FIRST, END, END_BLOCK, CLASS, OWN, OWN_RESET, RESIDENT, ELSE, ELSE_RESET = range(10)
-COLUMNS = 10
+# KEPT is the mark that decided how long the entry behind it was kept.
+LOOKUP, FIRST, END, END_BLOCK, CLASS, OWN, OWN_RESET, RESIDENT, ELSE, ELSE_RESET, KEPT = range(11)
+COLUMNS = 11
 # What became of a piece, the best that one of the entries behind it could do.
 (
     HIT,
@@ -29,8 +30,8 @@ COLUMNS = 10
 SEGMENTS_FULL = -1
 
 # Columns of `entries`, one row per entry and replica.
-USED, EPOCH, ORDINAL = range(3)
-ENTRY_COLUMNS = 3
+USED, EPOCH, ORDINAL, MARK = range(4)
+ENTRY_COLUMNS = 4
 # Columns of `state`, one row per replica.
 _RESETS, _LAST = range(2)
 STATE_COLUMNS = 2
@@ -63,6 +64,32 @@ def find_parents(
 
 
 @njit(cache=True, nogil=True)
+def served_before(
+    parent: NDArray[np.int64],
+    last_block: NDArray[np.int64],
+    keyed_blocks: NDArray[np.int64],
+    seen: NDArray[np.bool_],
+    shared: NDArray[np.int64],
+) -> None:
+    """Count how many blocks of each prompt an earlier one begins with, too.
+
+    Args:
+        parent: int64[blocks], block above, -1 for the first block of a prompt.
+        last_block: int64[m], last block of each prompt, in order of arrival.
+        keyed_blocks: int64[m], blocks down to it.
+        seen: bool[blocks], false; scratch.
+        shared: int64[m], out. O(blocks + m).
+    """
+    for i in range(last_block.shape[0]):
+        block, depth = last_block[i], keyed_blocks[i]
+        while block >= 0 and not seen[block]:
+            seen[block] = True
+            block = parent[block]
+            depth -= 1
+        shared[i] = depth
+
+
+@njit(cache=True, nogil=True)
 def replay_hosted(
     at_us: NDArray[np.int64],
     replica: NDArray[np.int32],
@@ -73,9 +100,11 @@ def replay_hosted(
     latest_us: NDArray[np.int64],
     minimum_blocks: NDArray[np.int32],
     look_back: NDArray[np.int32],
+    refresh: NDArray[np.bool_],
     mark_offset: NDArray[np.int64],
     mark_entry: NDArray[np.int32],
     mark_ordinal: NDArray[np.int32],
+    mark_ttl_us: NDArray[np.int64],
     entry_parent: NDArray[np.int32],
     entry_depth: NDArray[np.int32],
     entry_block: NDArray[np.int32],
@@ -86,7 +115,6 @@ def replay_hosted(
     live_to_us: NDArray[np.int64],
     rank: NDArray[np.int32],
     block_size: int,
-    ttl_us: int,
     us_per_token: float,
     waits: bool,
     explain: bool,
@@ -102,8 +130,9 @@ def replay_hosted(
 
     A lookup stores one entry at each of its marks that is not below the minimum. It reads the deepest entry on its path
     that an earlier lookup stored, that lies at most ``look_back`` positions before one of its marks (the mark counted),
-    that was used at most ``ttl_us`` ago, start to start, and whose writer has begun to answer. A read refreshes the entry
-    and all that lie above it and still live; a write refreshes what lives and replaces what does not. At equal times resets come first.
+    that was used at most the ``mark_ttl_us`` of the mark that stored it ago, start to start, and whose writer has begun
+    to answer. A read refreshes the entry and all that lie above it and still live, where ``refresh`` says so; a write
+    refreshes what lives and replaces what does not, its lifetime included. At equal times resets come first.
 
     A missed block is explained by the best entry that reaches behind it: one that cannot be read yet, one that
     expired, one that a reset took, one on another replica, one out of reach, one that was below the minimum when it
@@ -119,9 +148,11 @@ def replay_hosted(
         latest_us: int64[m], end of the answer, which bounds what is estimated, ``-2**63`` where it is not known.
         minimum_blocks: int32[m], depth from which on entries are stored.
         look_back: int32[m], -1 for no limit.
+        refresh: bool[m], whether a use starts the lifetime anew.
         mark_offset: int64[m + 1].
         mark_entry: int32[k], entries at the marks of each lookup, ascending in depth, at least one block deep.
         mark_ordinal: int32[k], position of each mark in its prompt, -1 where it is not known: then it is in reach.
+        mark_ttl_us: int64[k], lifetime of what is stored there, -1 for none.
         entry_parent: int32[e], see ``find_parents``.
         entry_depth: int32[e], blocks from the start of the prompt.
         entry_block: int32[e].
@@ -132,17 +163,16 @@ def replay_hosted(
         live_to_us: int64[replicas].
         rank: int32[replicas], place of each name, which decides ties.
         block_size: Tokens per block.
-        ttl_us: -1 for none.
         us_per_token: Time until the first token per token that is not read, where it is not known.
         waits: Whether entries cannot be read before the first token.
         explain: Whether to write segments.
-        entries: int32[e * replicas, 3], filled with -1; scratch.
+        entries: int32[e * replicas, 4], filled with -1; scratch.
         entry_ready: int64[e * replicas]; scratch.
         asked: bool[e], false; scratch.
         seen: bool[blocks], false; scratch.
         state: int64[replicas, 2], filled with 0 and -1; scratch.
         hit_blocks: int32[m], out.
-        segments: int32[any, 10], out: blocks up to the deepest stored mark of each lookup, in order.
+        segments: int32[any, 11], out: blocks up to the deepest stored mark of each lookup, in order.
 
     Returns:
         Number of segments, or ``SEGMENTS_FULL``. O(blocks + marks above the lookups · replicas).
@@ -174,7 +204,7 @@ def replay_hosted(
         if cap >= 0:
             hi = entry_depth[cap]
             hi_block = int(entry_block[cap])
-            own = own_reset = resident = other = other_reset = -1
+            own = own_reset = resident = other = other_reset = kept = -1
             if known < hi:
                 if n == segments.shape[0]:
                     return SEGMENTS_FULL
@@ -184,7 +214,7 @@ def replay_hosted(
                 segments[n, END_BLOCK] = hi_block
                 segments[n, CLASS] = COLD
                 segments[n, OWN] = segments[n, OWN_RESET] = segments[n, RESIDENT] = -1
-                segments[n, ELSE] = segments[n, ELSE_RESET] = -1
+                segments[n, ELSE] = segments[n, ELSE_RESET] = segments[n, KEPT] = -1
                 n += 1
                 hi = known
                 hi_block = known_block
@@ -193,7 +223,7 @@ def replay_hosted(
             while entry >= 0 and hi > 0:
                 depth = entry_depth[entry]
                 found = COLD
-                new_own = new_reset = new_other = new_other_reset = -1
+                new_own = new_reset = new_other = new_other_reset = new_kept = -1
                 new_resident = resident
                 row = entry * replicas + mine
                 used = entries[row, USED]
@@ -203,13 +233,16 @@ def replay_hosted(
                         if entries[entry * replicas + r, USED] >= 0:
                             ordinal = entries[entry * replicas + r, ORDINAL]
                     near = look_back[i] < 0 or ordinal < 0
-                    for j in range(first_mark, end_mark):
-                        if entry_depth[mark_entry[j]] >= depth and (
-                            mark_ordinal[j] < 0 or 0 <= mark_ordinal[j] - ordinal < look_back[i]
-                        ):
-                            near = True
+                    if not near:
+                        for j in range(first_mark, end_mark):
+                            if entry_depth[mark_entry[j]] >= depth and (
+                                mark_ordinal[j] < 0 or 0 <= mark_ordinal[j] - ordinal < look_back[i]
+                            ):
+                                near = True
                     if used >= 0:
                         new_own = used
+                        new_kept = entries[row, MARK]
+                        ttl_us = mark_ttl_us[new_kept]
                         if not near:
                             found = OUT_OF_REACH
                         elif entries[row, EPOCH] != state[mine, _RESETS]:
@@ -228,6 +261,7 @@ def replay_hosted(
                             if r == mine or there < 0:
                                 continue
                             lives = entries[entry * replicas + r, EPOCH] == state[r, _RESETS]
+                            ttl_us = mark_ttl_us[entries[entry * replicas + r, MARK]]
                             if (
                                 near
                                 and lives
@@ -262,6 +296,7 @@ def replay_hosted(
                             else:
                                 found = ELSEWHERE
                                 new_other = entries[entry * replicas + latest, USED]
+                                new_kept = entries[entry * replicas + latest, MARK]
                                 if entries[entry * replicas + latest, EPOCH] != state[latest, _RESETS]:
                                     new_other_reset = state[latest, _LAST]
                     if found == COLD and asked[entry]:
@@ -285,6 +320,7 @@ def replay_hosted(
                         segments[n, RESIDENT] = resident
                         segments[n, ELSE] = other
                         segments[n, ELSE_RESET] = other_reset
+                        segments[n, KEPT] = kept
                         n += 1
                     hi = depth
                     hi_block = int(entry_block[entry])
@@ -295,6 +331,7 @@ def replay_hosted(
                         own_reset = new_reset
                         other = new_other
                         other_reset = new_other_reset
+                        kept = new_kept
                     if found == HIT:
                         hit = entry
                         resident = -1
@@ -313,6 +350,7 @@ def replay_hosted(
                 segments[n, RESIDENT] = resident
                 segments[n, ELSE] = other
                 segments[n, ELSE_RESET] = other_reset
+                segments[n, KEPT] = kept
                 n += 1
             # They were found from the tail to the head.
             low, high = begin, n - 1
@@ -325,10 +363,11 @@ def replay_hosted(
                 high -= 1
 
         hit_blocks[i] = entry_depth[hit] if hit >= 0 else 0
-        entry = hit
+        entry = hit if refresh[i] else -1
         while entry >= 0:
             row = entry * replicas + mine
             used = entries[row, USED]
+            ttl_us = mark_ttl_us[entries[row, MARK]] if used >= 0 else -1
             if (
                 used >= 0
                 and entries[row, EPOCH] == state[mine, _RESETS]
@@ -348,15 +387,19 @@ def replay_hosted(
                 continue
             row = entry * replicas + mine
             used = entries[row, USED]
+            ttl_us = mark_ttl_us[entries[row, MARK]] if used >= 0 else -1
             if (
                 used >= 0
                 and entries[row, EPOCH] == state[mine, _RESETS]
                 and (ttl_us < 0 or now - at_us[used] <= ttl_us)
             ):
                 entry_ready[row] = min(entry_ready[row], ready)
+                if not refresh[i]:
+                    continue
             else:
                 entry_ready[row] = ready
                 entries[row, ORDINAL] = mark_ordinal[j]
+                entries[row, MARK] = j
             entries[row, USED] = i
             entries[row, EPOCH] = state[mine, _RESETS]
     return n

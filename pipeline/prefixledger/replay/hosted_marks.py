@@ -1,4 +1,4 @@
-"""Up to where each prompt asks to be cached: the marks that it was sent with, else its last full block."""
+"""Up to where each prompt is stored: at the marks that it was sent with, at its end, or at intervals."""
 
 from __future__ import annotations
 
@@ -10,8 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from prefixledger.config.units import parse_duration_us
+from prefixledger.errors import UsageError
+from prefixledger.kernels.arrays import read_only
+from prefixledger.replay import hosted_kernel as kernel
 from prefixledger.replay.block_numbers import ancestors, number_blocks
 from prefixledger.replay.hosted import Marks
+from prefixledger.replay.hosted_rules import BLOCKS, CREATED, MARKS, MESSAGES, NO_LIMIT, UNITS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,10 +24,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prefixledger.replay.chains import Chains
+    from prefixledger.replay.hosted_rules import LookupRules
     from prefixledger.replay.lookups import Log
 
 UNKNOWN = -1
-_COLUMNS = ("source_line", "part", "first_token", "n_tokens", "breakpoint")
+OFF = "off"
+"""In place of a mark: the service is not to set one at the end of the prompt."""
+_COLUMNS = ("source_line", "part", "first_token", "n_tokens", "breakpoint", "content_blocks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +40,28 @@ class FoundMarks:
     Attributes:
         marks: Where they stand.
         depth: int64[k], blocks from the start of the prompt down to each.
+        ttl_us: int64[k], lifetime of what is stored there; -1: none.
         sent: bool[m], whether the log shows the marks of the lookup; else it is cached to its last full block.
+        asked: bool[m], whether marks decide where the lookup is stored.
         ttls: Lifetimes that the marks name, in order.
     """
 
     marks: Marks
     depth: NDArray[np.int64]
+    ttl_us: NDArray[np.int64]
     sent: NDArray[np.bool_]
+    asked: NDArray[np.bool_]
     ttls: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Marks in any order: whose, how deep in blocks, at which position, and for how long (-1: as the lookup has it)."""
+
+    owner: NDArray[np.int64]
+    blocks: NDArray[np.int64]
+    ordinal: NDArray[np.int64]
+    ttl_us: NDArray[np.int64]
 
 
 def find_marks(
@@ -47,8 +69,9 @@ def find_marks(
     chains: Chains,
     mine: NDArray[np.int64],
     block_size: int,
+    rules: LookupRules,
     *,
-    implicit: bool,
+    as_sent: bool,
     given_tokens: tuple[int, ...] = (),
 ) -> FoundMarks:
     """Find the marks of the lookups of one pool.
@@ -58,38 +81,123 @@ def find_marks(
     Args:
         log: All lookups.
         chains: The forest, cut into chains.
-        mine: int64[m], those of the pool.
+        mine: int64[m], lookups of the pool.
         block_size: Tokens per block.
-        implicit: Whether the end of a prompt is a mark also where others were sent, or none.
-        given_tokens: Where else a prompt of which the log shows no marks has some, in tokens from its start.
+        rules: What holds for each.
+        as_sent: Whether marks live as long as they ask for; else as long as the rules say.
+        given_tokens: Tokens behind which every lookup whose marks are not in the log has one, besides its last full block.
+
+    Raises:
+        UsageError: Heads are to be created, and nobody says how long they are.
     """
-    known = log.lookups
+    known, kind = log.lookups, rules.entries
     keyed = known.n_blocks[mine]
+    if (kind == CREATED).any() and not given_tokens:
+        raise UsageError(
+            "a cached content is the head of a prompt, and nobody says how long it is",
+            hint="give marks = TOKENS in [pool.cache]: the length of the head that is created, one or several",
+        )
     sent = np.zeros(mine.size, np.bool_)
+    by_part, words = _sent(
+        log, mine, block_size, keyed, np.isin(kind, (MARKS, MESSAGES)), kind == MESSAGES, sent
+    )
+    unsent = np.flatnonzero(~sent & np.isin(kind, (MARKS, MESSAGES)) & (keyed > 0))
+    places = [by_part, _at(unsent, keyed[unsent])]
+    for depth_blocks in sorted({tokens // block_size for tokens in given_tokens} - {0}):
+        longer = np.flatnonzero(~sent & np.isin(kind, (MARKS, MESSAGES, CREATED)) & (keyed >= depth_blocks))
+        longer = longer[(keyed[longer] > depth_blocks) | (kind[longer] == CREATED)]
+        places.append(_at(longer, np.full(longer.size, depth_blocks)))
+    places += [*_intervals(rules, keyed, block_size), *_units(log, mine, kind, keyed)]
+    owner, blocks, ordinal, ttl_us = (
+        np.concatenate([getattr(place, name) for place in places])
+        for name in ("owner", "blocks", "ordinal", "ttl_us")
+    )
+    most = rules.most_tokens[owner]
+    blocks = np.where(most == NO_LIMIT, blocks, np.minimum(blocks, most // block_size))
+    ttl_us = np.where((ttl_us >= 0) & as_sent, ttl_us, rules.ttl_us[owner])
+    order = np.lexsort((ordinal, blocks, owner))
+    owner, blocks, ordinal, ttl_us = owner[order], blocks[order], ordinal[order], ttl_us[order]
+    block = ancestors(chains, number_blocks(chains), known.last_block[mine][owner], blocks)
+    offset = np.searchsorted(owner, np.arange(mine.size + 1)).astype(np.int64)
+    named = {word.rpartition("/")[2] for word in words if "/" in word}
+    asked = np.isin(kind, (MARKS, MESSAGES))
+    return FoundMarks(Marks(offset, block, ordinal), blocks, ttl_us, sent, asked, tuple(sorted(named)))
+
+
+def _at(owner: NDArray[np.int64], blocks: NDArray[np.int64]) -> _Places:
+    unknown = np.full(owner.size, UNKNOWN)
+    return _Places(owner, blocks, unknown, unknown)
+
+
+def _sent(
+    log: Log,
+    mine: NDArray[np.int64],
+    block_size: int,
+    keyed: NDArray[np.int64],
+    asked: NDArray[np.bool_],
+    implicit: NDArray[np.bool_],
+    sent: NDArray[np.bool_],
+) -> tuple[_Places, list[str]]:
+    """Return the marks that the log shows, those at the end of prompts that the service sets among them; tick whose."""
     parts = [_of_source(log, mine, rows, sent) for rows in _by_source(log, mine)]
+    sent &= asked
     none = np.empty(0, np.int64)
     parts.append((none, none, none, np.empty(0, object)))
     owner, end, ordinal, words = (np.concatenate(column) for column in zip(*parts, strict=True))
-    marked = np.asarray([word is not None for word in words], np.bool_)
-    chosen = marked.copy()
-    if implicit and owner.size:
-        chosen |= np.append(owner[1:] != owner[:-1], True)
+    marked = np.asarray([word is not None and word != OFF for word in words], np.bool_)
+    off = np.asarray([word == OFF for word in words], np.bool_)
+    last = np.append(owner[1:] != owner[:-1], True)[: owner.size]
+    chosen = marked | (last & implicit[owner] & ~off)
     blocks = np.minimum(end // block_size, keyed[owner])
-    chosen &= blocks > 0
-    automatic = np.flatnonzero(~sent & (keyed > 0))
-    at_end = [(automatic, keyed[automatic])]
-    for depth_blocks in sorted({tokens // block_size for tokens in given_tokens} - {0}):
-        longer = automatic[keyed[automatic] > depth_blocks]
-        at_end.append((longer, np.full(longer.size, depth_blocks)))
-    owner = np.concatenate([owner[chosen], *(who for who, _ in at_end)])
-    blocks = np.concatenate([blocks[chosen], *(where for _, where in at_end)])
-    ordinal = np.concatenate([ordinal[chosen], np.full(owner.size - int(chosen.sum()), UNKNOWN)])
-    order = np.lexsort((ordinal, blocks, owner))
-    owner, blocks, ordinal = owner[order], blocks[order], ordinal[order]
-    block = ancestors(chains, number_blocks(chains), known.last_block[mine][owner], blocks)
-    offset = np.searchsorted(owner, np.arange(mine.size + 1)).astype(np.int64)
-    named = {word.partition("/")[2] or "5m" for word in words[marked]} if not implicit else set()
-    return FoundMarks(Marks(offset, block, ordinal), blocks, sent, tuple(sorted(named)))
+    chosen &= asked[owner] & (blocks > 0)
+    ttl_us = np.asarray([_ttl_us(word) for word in words], np.int64)
+    places = _Places(owner[chosen], blocks[chosen], ordinal[chosen], ttl_us[chosen])
+    return places, sorted({str(word) for word in words[marked & asked[owner]]})
+
+
+def _ttl_us(word: str | None) -> int:
+    """Return the lifetime that a mark names, -1 where it names none that can be read."""
+    try:
+        named = parse_duration_us((word or "").rpartition("/")[2])
+    except UsageError:
+        return UNKNOWN
+    return UNKNOWN if named is None else named
+
+
+def _intervals(rules: LookupRules, keyed: NDArray[np.int64], block_size: int) -> list[_Places]:
+    """Return the places of prompts that are stored every so many tokens."""
+    places = []
+    for interval in np.unique(rules.interval_tokens[rules.entries == BLOCKS]).tolist():
+        own = np.flatnonzero((rules.entries == BLOCKS) & (rules.interval_tokens == interval))
+        longest = int(keyed[own].max(initial=0))
+        last = longest * block_size
+        ends = (
+            np.arange(interval, last + 1, interval) // block_size
+            if interval > block_size
+            else np.arange(1, longest + 1)
+        )
+        counts = np.searchsorted(ends, keyed[own], side="right")
+        begins = np.cumsum(counts) - counts
+        within = np.arange(int(counts.sum())) - np.repeat(begins, counts)
+        places.append(_at(np.repeat(own, counts), ends[within]))
+    return places
+
+
+def _units(
+    log: Log, mine: NDArray[np.int64], kind: NDArray[np.int8], keyed: NDArray[np.int64]
+) -> list[_Places]:
+    """Return the ends of prompts that are stored as a whole, and of what each shares with an earlier one of them."""
+    own = np.flatnonzero((kind == UNITS) & (keyed > 0))
+    shared = np.empty(own.size, np.int64)
+    kernel.served_before(
+        read_only(log.forest.parent, np.int64),
+        read_only(log.lookups.last_block[mine][own], np.int64),
+        read_only(keyed[own], np.int64),
+        np.zeros(len(log.forest.parent), np.bool_),
+        shared,
+    )
+    some = (shared > 0) & (shared < keyed[own])
+    return [_at(own, keyed[own]), _at(own[some], shared[some])]
 
 
 def _by_source(log: Log, mine: NDArray[np.int64]) -> list[tuple[Path, NDArray[np.int64]]]:
@@ -123,7 +231,19 @@ def _of_source(
     owner = rows[order][at[ours]]
     sent[owner] = True
     end = (table["first_token"].to_numpy() + table["n_tokens"].to_numpy())[ours]
-    position = table["part"].to_numpy()[ours].astype(np.int64) + 1
+    part = table["part"].to_numpy()[ours]
     words = table["breakpoint"].to_numpy(zero_copy_only=False)[ours]
-    by_lookup = np.lexsort((position, owner))
-    return owner[by_lookup], end[by_lookup], position[by_lookup], words[by_lookup]
+    by_lookup = np.lexsort((part, owner))
+    owner = owner[by_lookup]
+    position = _positions(owner, table["content_blocks"].to_numpy()[ours][by_lookup].astype(np.int64))
+    return owner, end[by_lookup], position, words[by_lookup]
+
+
+def _positions(owner: NDArray[np.int64], content_blocks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the number of the last content block of each part in its prompt; parts stand in order of owner and part."""
+    if owner.size == 0:
+        return content_blocks
+    total = np.cumsum(content_blocks)
+    first = np.append(True, owner[1:] != owner[:-1])
+    before = (total - content_blocks)[first]
+    return np.asarray(total - before[np.cumsum(first) - 1], np.int64)

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from prefixledger.config.provider_rules import knows_provider, rules_of
+from prefixledger.config.provider_rules import knows_provider, near_models, rules_of
 from prefixledger.config.registry import PROFILES
 from prefixledger.config.units import parse_duration_us
 from prefixledger.errors import Place, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
-    from prefixledger.config.provider_rules import ProviderRules
+    from prefixledger.config.provider_rules import ProviderRules, Said
     from prefixledger.config.scenario import Pool
     from prefixledger.replay.lookups import Log
 
 _DAY_US = 86_400_000_000
 NO_LIMIT = -1
+ENTRIES = ("marks", "messages", "blocks", "units", "created")
+MARKS, MESSAGES, BLOCKS, UNITS, CREATED = range(len(ENTRIES))
+VISIBLE = ("first_token", "response_end", "seconds_later")
+FIRST_TOKEN, RESPONSE_END, SECONDS_LATER = range(len(VISIBLE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +36,37 @@ class LookupRules:
 
     Attributes:
         minimum_tokens: int64[k], shortest prefix that is stored.
+        most_tokens: int64[k], longest prefix that is stored; -1: no limit.
         look_back: int64[k], positions searched back from a mark, the mark counted; -1: no limit.
+        entries: int8[k], where prefixes are stored, a position in ``ENTRIES``.
+        interval_tokens: int64[k], distance of stored prefixes that nobody marks; 1: every block.
+        ttl_us: int64[k], lifetime of what no mark gives one; -1: none.
+        refresh: bool[k], whether a use starts the lifetime anew.
+        visible: int8[k], when others can read what it writes, a position in ``VISIBLE``.
+        overflow_rpm: int64[k], requests a minute with one head that a cache takes; 0: any number.
         of: int64[k], position in ``minimums``.
         minimums: Every minimum in words: whose it is, how long, and where that was read.
         scope: Who shares entries, in words.
+        scope_by: Columns of requests that tell scopes apart.
         minimal: Whether an entry may live longer than its TTL.
+        best_effort: Whether no lifetime is promised at all.
     """
 
     minimum_tokens: NDArray[np.int64]
+    most_tokens: NDArray[np.int64]
     look_back: NDArray[np.int64]
+    entries: NDArray[np.int8]
+    interval_tokens: NDArray[np.int64]
+    ttl_us: NDArray[np.int64]
+    refresh: NDArray[np.bool_]
+    visible: NDArray[np.int8]
+    overflow_rpm: NDArray[np.int64]
     of: NDArray[np.int64]
     minimums: tuple[str, ...]
     scope: str
+    scope_by: tuple[str, ...]
     minimal: bool
+    best_effort: bool
 
 
 def lookup_rules(pool: Pool, log: Log, mine: NDArray[np.int64]) -> LookupRules:
@@ -69,46 +93,78 @@ def lookup_rules(pool: Pool, log: Log, mine: NDArray[np.int64]) -> LookupRules:
     _, first = np.unique(code, return_index=True)
     whose = [table.slice(int(at), 1).to_pylist()[0] for at in first]
     said = [_rules_of(pool, log, int(mine[at]), row) for at, row in zip(first, whose, strict=True)]
-    minimum = np.asarray([_minimum(pool, rules) for rules in said], np.int64)
-    reach = np.asarray([rules.look_back.value if rules.look_back else NO_LIMIT for rules in said], np.int64)
+
+    def each(of: Callable[[ProviderRules], int]) -> NDArray[np.int64]:
+        values = np.asarray([of(rules) for rules in said], np.int64)
+        return np.asarray(values[code], np.int64)
+
     worded = [_worded(pool, row["model"], rules) for row, rules in zip(whose, said, strict=True)]
     minimums = tuple(sorted(set(worded)))
-    scopes = {rules.scope.value: None for rules in said if rules.scope}
+    bases = {_or(rules.ttl_basis, "") for rules in said}
     return LookupRules(
-        minimum_tokens=minimum[code],
-        look_back=reach[code],
+        minimum_tokens=each(lambda rules: _minimum(pool, rules)),
+        most_tokens=each(lambda rules: _or(rules.most_tokens, NO_LIMIT)),
+        look_back=each(lambda rules: _or(rules.look_back, NO_LIMIT)),
+        entries=each(lambda rules: ENTRIES.index(_or(rules.entries, "marks"))).astype(np.int8),
+        interval_tokens=each(lambda rules: _or(rules.interval_tokens, 1)),
+        ttl_us=each(lambda rules: _lifetime(pool, rules)),
+        refresh=each(lambda rules: _or(rules.refresh, 1)).astype(np.bool_),
+        visible=each(lambda rules: VISIBLE.index(_or(rules.visible, "first_token"))).astype(np.int8),
+        overflow_rpm=each(lambda rules: _overflow(pool, rules)),
         of=np.asarray([minimums.index(words) for words in worded], np.int64)[code],
         minimums=minimums,
-        scope=" or ".join(scopes),
-        minimal=any(rules.ttl_basis is not None and rules.ttl_basis.value == "minimum" for rules in said),
+        scope=" or ".join({rules.scope.value: None for rules in said if rules.scope}),
+        scope_by=tuple({name: None for rules in said for name in _or(rules.scope_by, ())}),
+        minimal="minimum" in bases,
+        best_effort=bool({"best_effort", "typical"} & bases),
     )
 
 
+def _or(said: Said | None, otherwise: object) -> Any:
+    return otherwise if said is None else said.value
+
+
+def _lifetime(pool: Pool, rules: ProviderRules) -> int:
+    """Return the lifetime of entries without one of their own: the first that the model has, unless the scenario chose."""
+    sold = rules.ttls.value if rules.ttls else ()
+    given = parse_duration_us(sold[0]) if sold and pool.cache.as_sent else pool.cache.ttl_us
+    return NO_LIMIT if given is None else given
+
+
+def _overflow(pool: Pool, rules: ProviderRules) -> int:
+    given = pool.cache.overflow_rpm
+    return int(_or(rules.overflow_rpm, 0)) if given is None else given
+
+
 def _rules_of(pool: Pool, log: Log, lookup: int, row: dict[str, str | None]) -> ProviderRules:
-    profile = pool.cache.profile
+    profile = PROFILES[pool.cache.profile]
     logged, model = row["provider"], row["model"]
-    provider = logged if logged is not None and knows_provider(logged) else profile
+    provider = logged if logged is not None and knows_provider(logged) else profile.home
     at_us = int(log.lookups.started_us[lookup])
     told = pool.cache.minimum_tokens is not None
-    rules = rules_of(provider, model or PROFILES[profile].family, at_us)
-    if rules.profile is None and told:
-        rules = rules_of(provider, PROFILES[profile].family, at_us)
+    followed = (pool.cache.profile, *profile.follows)
+
+    def follows(rules: ProviderRules) -> bool:
+        return rules.profile is not None and rules.profile.value in followed
+
+    rules = rules_of(provider, model or profile.family, at_us, mode=profile.mode)
+    if told and not follows(rules):
+        rules = rules_of(profile.home, profile.family, at_us, mode=profile.mode)
     whose = f"request {_name(log, lookup)} was served by {logged!r} as model {model!r}"
-    if not told and (model is None or rules.profile is None or rules.profile.value != profile):
+    if not told and (model is None or not follows(rules)):
         raise UsageError(
-            f"{whose}: profile {profile!r} follows no rules of that model",
+            f"{whose}: profile {pool.cache.profile!r} follows no rules of that model",
             place=_place(log, lookup),
-            hint="prefixledger rates MODEL shows what is known; minimum_tokens in [pool.cache] replays it all the same, "
-            "and a [[pool]] with another profile takes it out",
+            hint=_other_rules(model, rules),
         )
     if not told and rules.minimum_tokens is None:
         raise UsageError(
             f"{whose}: its shortest stored prefix is not known",
             place=_place(log, lookup),
-            hint="give minimum_tokens in [pool.cache]",
+            hint=f"give minimum_tokens in [pool.cache]; {near_models(str(model))}",
         )
     sold = [parse_duration_us(ttl) for ttl in rules.ttls.value] if rules.ttls else []
-    if sold and pool.cache.ttl_us not in sold:
+    if sold and not profile.any_ttl and not pool.cache.as_sent and pool.cache.ttl_us not in sold:
         assert rules.ttls is not None
         raise UsageError(
             f"{whose}: there is no ttl {pool.cache.ttl!r}",
@@ -116,6 +172,20 @@ def _rules_of(pool: Pool, log: Log, lookup: int, row: dict[str, str | None]) -> 
             hint=f"lifetimes there: {', '.join(rules.ttls.value)}",
         )
     return rules
+
+
+def _other_rules(model: str | None, rules: ProviderRules) -> str:
+    """Say how to go on with a model that a profile does not know."""
+    if rules.profile is not None:
+        known = f"its rules are those of profile {rules.profile.value!r}: give it a [[pool]] of its own with that profile"
+    elif model is not None:
+        known = near_models(model)
+    else:
+        known = "a model decides which rules hold"
+    return (
+        f"{known}; prefixledger rates MODEL shows what is known, minimum_tokens in [pool.cache] replays it all the same, and "
+        "a [[pool]] with another profile takes it out"
+    )
 
 
 def _minimum(pool: Pool, rules: ProviderRules) -> int:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from prefixledger.replay import hosted_kernel as kernel
 from prefixledger.replay.evidence import FOR_EVER_US, RULES, Evidence, Lifetimes
 from prefixledger.replay.hosted import HostedTraffic, hosted_pool
 from prefixledger.replay.hosted_marks import find_marks
-from prefixledger.replay.hosted_rules import lookup_rules
+from prefixledger.replay.hosted_rules import (
+    BLOCKS,
+    CREATED,
+    RESPONSE_END,
+    SECONDS_LATER,
+    UNITS,
+    lookup_rules,
+)
 from prefixledger.replay.lookups import NO_TIME
 
 if TYPE_CHECKING:
@@ -30,6 +39,16 @@ if TYPE_CHECKING:
 MS_PER_TOKEN = 0.05
 """Time to the first token for each token that is not read, where nobody says: 1.5 s for 32,000 tokens."""
 CURVE_POINTS = 24
+_SECONDS_LATER_US = 5_000_000
+"""When an entry can be read that takes seconds to be made: the time between two turns of a fast loop."""
+_HOUR_US = 3_600_000_000
+_UNASKED = {
+    BLOCKS: "nobody asks for anything to be cached: prompts are taken to be stored at every block or interval of the model",
+    UNITS: "prompts are stored at their end and at the end of what they share with an earlier one, so that the first to share "
+    "a head misses it; ends of answers, which are stored as well, are left out",
+    CREATED: "heads of the length that marks give are created by the first prompt that has them, and again once they ended; "
+    "other tokens are not cached",
+}
 
 _RULE_OF = np.full(kernel.COLD + 1, -1, np.int8)
 """Classes whose cause follows from the rules of the cache and not from the last use."""
@@ -49,13 +68,14 @@ class HostedRun:
     Attributes:
         pool: The lookups and their marks.
         hit_blocks: int64[m].
-        segments: int32[s, 10], see ``hosted_kernel``.
+        segments: int32[s, 11], see ``hosted_kernel``.
         rules: What was followed.
         found: The marks, and where they are from.
         resets: What took effect.
         lives: When each replica can be asked.
         replicas: Number of replicas.
         ttl_us: Lifetime.
+        as_sent: Whether each mark lives as long as it asks for.
         estimated: Lookups whose first token is not logged.
         ms_per_token: What was taken for these.
     """
@@ -69,6 +89,7 @@ class HostedRun:
     lives: Lifetimes
     replicas: int
     ttl_us: int | None
+    as_sent: bool
     estimated: int
     ms_per_token: float
 
@@ -78,6 +99,36 @@ class HostedRun:
         behind = self.pool.stored_blocks < self.pool.traffic.keyed_blocks
         kind = np.where((self.pool.reasons < 0) & behind, kernel.NO_BREAKPOINT, self.pool.reasons)
         return np.where(kind < 0, -1, _RULE_OF[kind]).astype(np.int8)
+
+    @property
+    def long_blocks(self) -> NDArray[np.int64]:
+        """int64[m]: blocks down to the deepest stored mark that lives longer than what no mark gives a lifetime.
+
+        Up to the hit a lookup reads; from there to this mark it writes for the longer time, and for the shorter one from
+        there to its last mark.
+        """
+        long = np.zeros(self.hit_blocks.size, np.int64)
+        if self.ttl_us is not None:
+            chosen = self.found.ttl_us > self.ttl_us
+            np.maximum.at(long, self._owner[chosen], self.found.depth[chosen])
+        return np.minimum(long, self.pool.stored_blocks)
+
+    @property
+    def storage_token_s(self) -> NDArray[np.int64]:
+        """int64[m]: tokens times seconds that each lookup pays rent for: what it creates is kept to its end, read or not."""
+        paid = np.zeros(self.hit_blocks.size, np.int64)
+        owner, depth = self._owner, self.found.depth
+        made = (self.rules.entries[owner] == CREATED) & (self.found.ttl_us >= 0)
+        made &= (depth > self.hit_blocks[owner]) & (depth <= self.pool.stored_blocks[owner])
+        made &= depth * self.pool.block_size >= self.rules.minimum_tokens[owner]
+        tokens = depth[made] * self.pool.block_size
+        np.add.at(paid, owner[made], tokens * (self.found.ttl_us[made] // 1_000_000))
+        return paid
+
+    @property
+    def _owner(self) -> NDArray[np.int64]:
+        """int64[k]: lookup of each mark."""
+        return np.repeat(np.arange(self.hit_blocks.size), np.diff(self.pool.traffic.marks.offset))
 
     @property
     def stored_block(self) -> NDArray[np.int64]:
@@ -90,14 +141,14 @@ class HostedRun:
         """Return the hit blocks of each lookup on each rung of the ladder; nobody waits for a first token there."""
 
         def hits(
-            *, pooled: bool = False, resets: Resets | None = None, ttl_us: int | None = None
+            *, pooled: bool = False, resets: Resets | None = None, ttl_us: NDArray[np.int64] | None = None
         ) -> NDArray[np.int64]:
             replayed = self.pool.replay(
                 replicas=self.replicas, pooled=pooled, resets=resets, ttl_us=ttl_us, waits=False
             )
             return replayed.hit_blocks
 
-        with_ttl = hits(resets=self.resets, ttl_us=self.ttl_us)
+        with_ttl = hits(resets=self.resets, ttl_us=self.found.ttl_us)
         return {
             "pooled": hits(pooled=True),
             "per_replica": hits(),
@@ -116,8 +167,9 @@ class HostedRun:
         kind, own = column[kernel.CLASS], column[kernel.OWN]
         event = np.append(event, -1)
         expired = kind == kernel.EXPIRED
+        kept = np.append(self.found.ttl_us, -1)[column[kernel.KEPT]]
         removed = np.full(own.size, NO_TIME)
-        removed[expired] = self.pool.traffic.at_us[own[expired]] + (self.ttl_us or 0)
+        removed[expired] = self.pool.traffic.at_us[own[expired]] + kept[expired]
         nothing = np.full(own.size, -1)
         return Evidence(
             lookup=column[kernel.LOOKUP],
@@ -135,6 +187,7 @@ class HostedRun:
             removed_at_us=removed,
             removed_by=nothing,
             rule=_RULE_OF[kind],
+            ttl_us=kept,
         )
 
     def ttl_curve(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -159,28 +212,30 @@ class HostedRun:
 
     def notes(self, pool: str, profile: str, ttl: str, given_tokens: tuple[int, ...]) -> Iterator[str]:
         """Say what was taken for granted."""
-        asks, where = self.pool.traffic, f"pool {pool!r}: "
+        where = f"pool {pool!r}: "
         also = "".join(f" and to token {tokens}" for tokens in given_tokens)
-        unsent = int((~self.found.sent).sum())
+        unsent = int((~self.found.sent & self.found.asked).sum())
         if unsent:
             yield (
                 f"{where}the log shows no cache marks of {unsent} lookups; each is taken to be stored to the end of its last "
                 f"full block{also}, nothing to be out of reach, and the tokens behind it to be uncached"
             )
-        if len(asks.at_us) > unsent:
+        if self.found.sent.any():
             yield (
-                f"{where}cache marks are as sent, cut to full blocks of {self.pool.block_size} tokens; a message counts as "
-                "one position of the look-back"
+                f"{where}cache marks are as sent, cut to full blocks of {self.pool.block_size} tokens; a mark inside a message "
+                "stands at its end"
             )
+        if not self.found.asked.all():
+            yield f"{where}{_UNASKED[int(self.rules.entries[~self.found.asked][0])]}"
         short = self.rules.of[self.pool.reasons == kernel.BELOW_MINIMUM]
         for number, prompts in zip(*np.unique(short, return_counts=True), strict=True):
             yield (
                 f"{where}nothing of {prompts} prompts is stored: they are marked below the minimum, "
                 f"{self.rules.minimums[number]}"
             )
-        others = [named for named in self.found.ttls if named != ttl]
-        if others:
-            yield f"{where}marks ask for a lifetime of {', '.join(others)}; all are replayed with {ttl}"
+        if others := [named for named in self.found.ttls if named != ttl]:
+            replayed = "each is replayed with its own" if self.as_sent else f"all are replayed with {ttl}"
+            yield f"{where}marks ask for a lifetime of {', '.join(others)}; {replayed}"
         if self.estimated:
             yield (
                 f"{where}first tokens of {self.estimated} lookups are not logged: what they store is taken to be readable "
@@ -190,7 +245,12 @@ class HostedRun:
             f"{where}profile {profile!r}: all lookups that name no replica share one cache (scope: {self.rules.scope or 'not known'}); "
             "whoever asks before an entry is readable writes it again"
         )
-        if self.rules.minimal:
+        if self.rules.best_effort:
+            yield (
+                f"{where}no lifetime is promised there; the replay shows what there would be to hit if all were kept"
+                f"{'' if ttl == 'none' else f' for {ttl}'}"
+            )
+        elif self.rules.minimal:
             yield f"{where}{ttl} is the shortest life that is promised; where entries live longer, there are more hits"
 
 
@@ -206,14 +266,18 @@ def run_hosted(plan: PoolPlan, log: Log, chains: Chains, resets: Resets) -> Host
     Raises:
         UsageError: The rules of a model are not known, or not those of the profile.
     """
+    cache = plan.pool.cache
     rules = lookup_rules(plan.pool, log, plan.mine)
+    if cache.as_sent:
+        rules = replace(rules, ttl_us=_as_written(log, plan.mine, rules.ttl_us))
     found = find_marks(
         log,
         chains,
         plan.mine,
         plan.block_size,
-        implicit=plan.pool.cache.profile == "openai",
-        given_tokens=plan.pool.cache.marks or (),
+        rules,
+        as_sent=cache.as_sent,
+        given_tokens=cache.marks or (),
     )
     given_ms = plan.pool.in_flight.prefill_ms_per_token
     ms_per_token = MS_PER_TOKEN if given_ms is None else given_ms
@@ -232,7 +296,7 @@ def run_hosted(plan: PoolPlan, log: Log, chains: Chains, resets: Resets) -> Host
         ),
         rank=np.arange(len(fleet), dtype=np.int32),  # fleets are in order of name
     )
-    replayed = pool.replay(replicas=len(fleet), ttl_us=plan.ttl_us, resets=resets, lives=lives, explain=True)
+    replayed = pool.replay(replicas=len(fleet), ttl_us=found.ttl_us, resets=resets, lives=lives, explain=True)
     assert replayed.segments is not None
     return HostedRun(
         pool=pool,
@@ -244,6 +308,7 @@ def run_hosted(plan: PoolPlan, log: Log, chains: Chains, resets: Resets) -> Host
         lives=lives,
         replicas=len(fleet),
         ttl_us=plan.ttl_us,
+        as_sent=cache.as_sent,
         estimated=int((log.lookups.first_token_us[plan.mine] == NO_TIME).sum()),
         ms_per_token=ms_per_token,
     )
@@ -261,6 +326,10 @@ def _traffic(
         )
         estimate = np.where(end == NO_TIME, whole, np.minimum(whole, end))
         first_token = np.where(first_token == NO_TIME, estimate, first_token)
+    end = known.finished_us[mine]
+    first_token = np.where((rules.visible == RESPONSE_END) & (end != NO_TIME), end, first_token)
+    later = np.where(first_token == NO_TIME, known.started_us[mine], first_token) + _SECONDS_LATER_US
+    first_token = np.where(rules.visible == SECONDS_LATER, later, first_token)
     return HostedTraffic(
         at_us=known.started_us[mine],
         replica=plan.replica.astype(np.int32),
@@ -271,5 +340,15 @@ def _traffic(
         finished_us=known.finished_us[mine],
         minimum_tokens=rules.minimum_tokens,
         look_back=rules.look_back,
+        refresh=rules.refresh,
         marks=found.marks,
     )
+
+
+def _as_written(log: Log, mine: NDArray[np.int64], ttl_us: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return lifetimes, an hour where the service says that whatever was written was written for one."""
+    table = log.rows.table.select(["cache_write_5m_tokens_observed", "cache_write_1h_tokens_observed"])
+    short, long = (
+        pc.fill_null(column, 0).to_numpy() for column in table.take(pa.array(log.lookups.request_row[mine]))
+    )
+    return np.where((long > 0) & (short == 0), _HOUR_US, ttl_us)

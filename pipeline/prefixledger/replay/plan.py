@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from prefixledger.errors import UsageError
 from prefixledger.replay.fleet import logged_fleet, logged_names, made_fleet
+from prefixledger.replay.hosted_scopes import hosted_scopes
 from prefixledger.replay.moved import moved_notes
 from prefixledger.replay.notes import (
     event_notes,
@@ -160,7 +161,12 @@ def _place(
         # What happens to engines in general happens to no provider: an event must name the pool of a hosted cache.
         if (not pool.hosted if e.event.pool is None else fnmatchcase(pool.name or "", e.event.pool))
     ]
-    names, position = logged_names(log.rows.table["replica"].take(pa.array(pool_rows)))
+    scopes = hosted_scopes(log, pool, pool_rows, mine) if pool.hosted else None
+    names, position = (
+        logged_names(log.rows.table["replica"].take(pa.array(pool_rows)))
+        if scopes is None
+        else (scopes.names, scopes.position)
+    )
     wanted, routing = pool.fleet.replicas, pool.fleet.routing
     if routing == AS_LOGGED:
         if wanted is not None and wanted != len(names):
@@ -176,7 +182,10 @@ def _place(
             grace_us=None if pool.hosted else pool.fleet.replica_grace_us,
             events=concerned,
         )
-        return fleet, position[np.searchsorted(pool_rows, log.lookups.request_row[mine])], None
+        at = position[np.searchsorted(pool_rows, log.lookups.request_row[mine])]
+        if scopes is None:
+            return fleet, at, None
+        return replace(fleet, notes=(*fleet.notes, *scopes.notes)), at, scopes.branch
     if wanted is None:
         raise UsageError(
             f"pool {pool.name!r}: routing {routing!r} needs a number of replicas",

@@ -13,11 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from prefixledger import attribute
-from prefixledger.config.scenario import Cache, Pool, Scenario, default_scenario
+from prefixledger.config.scenario import Cache, Pool, Pricing, Rates, Scenario, default_scenario
 from prefixledger.config.units import datetime_us
+from prefixledger.errors import UsageError
 from prefixledger.replay import run
 from prefixledger.schema import PARTS
-from prefixledger.workspace import write_table
+from prefixledger.workspace import Workspace, write_table
 from stage_support import MINUTE, SECOND, write_workspace
 
 if TYPE_CHECKING:
@@ -40,6 +41,16 @@ SONNET_5_5 = {
     "model": "claude-sonnet-5-5",
 }  # 2 a million, r 0.1, since 7 October 0.05
 SOL = {"provider": "openai", "model": "gpt-6.1-sol"}  # 2 a million, w 1.25 and 2.5, r 0.05
+GPT_4O = {"provider": "openai", "model": "gpt-4o"}  # 2.5 a million, r 0.5, writes are free
+GPT_5_5 = {"provider": "openai", "model": "gpt-5.5"}  # 5 a million, r 0.1, writes are free
+NOVA = {"provider": "bedrock", "model": "amazon.nova-pro-v1:0"}  # 0.8 a million, r 0.25, writes are free
+FLASH = {"provider": "deepseek", "model": "deepseek-flash"}  # 0.15 a million off peak, r 0.02
+GEMINI = {
+    "provider": "gemini",
+    "model": "gemini-3.8-flash",
+}  # 0.75 a million in 2026, r 0.1, from 4,096 tokens
+PRO = {"provider": "gemini", "model": "gemini-2.5-pro"}  # 1.25 a million, r 0.1, from 2,048 tokens
+KIMI = {"provider": "moonshot", "model": "kimi-k3"}  # 3 a million, w 1 and 2, r 0.1
 PLAIN = tuple(range(10))  # 1,280 tokens in full blocks, and 20 behind them unless a row says otherwise
 
 
@@ -74,6 +85,12 @@ def _turns(*lengths: int) -> list[dict[str, Any]]:
 
 
 _SHARED = [_ask(0, (*range(8), 100, 101)), _ask(MINUTE, (*range(8), 200, 201))]
+
+
+def _with(rows: list[dict[str, Any]], **columns: Any) -> list[dict[str, Any]]:
+    return [{**row, **columns} for row in rows]
+
+
 _OCTOBER = datetime_us(datetime(2026, 10, 6, 23, 57, tzinfo=UTC))
 _TAILS = {"uncacheable:partial_block": 40}
 TWICE = {"cold:new_content": 1280, **_TAILS}
@@ -174,6 +191,72 @@ STORIES = {
         "3704",
         {"cold:new_content": 1280, "uncacheable:partial_block": 60},
     ),
+    # Intervals that are not published are replayed as every block; writes are free, reads half: (1300 + 660) · 2.5
+    "an older GPT stores at intervals": Story(
+        [_ask(0, **GPT_4O), _ask(29 * MINUTE, **GPT_4O)], "4900", TWICE, {"profile": "openai"}
+    ),
+    # What it shares with an earlier prompt is read without a mark: (1300 + 0.5 · 1024 + 276) · 2.5
+    "an older GPT needs no mark": Story(
+        _with(_SHARED, **GPT_4O), "5220", {"cold:new_content": 1536, **_TAILS}, {"profile": "openai"}
+    ),
+    # Every 2,048 tokens: of 20 blocks 16 are stored, and read at a tenth: (2580 + 204.8 + 532) · 5
+    "GPT-5.5 stores every 2,048 tokens": Story(
+        [_ask(0, tuple(range(20)), **GPT_5_5), _ask(MINUTE, tuple(range(20)), **GPT_5_5)],
+        "16584",
+        {"cold:new_content": 2048, "uncacheable:no_breakpoint": 1064},
+        {"profile": "openai"},
+    ),
+    # Nova stores 20,000 tokens at most, writes are free, reads a quarter: (20500 + 0.25 · 19968 + 532) · 0.8
+    "Nova stores no more than 20,000 tokens": Story(
+        [_ask(0, tuple(range(160)), **NOVA), _ask(MINUTE, tuple(range(160)), **NOVA)],
+        "20819.2",
+        {"cold:new_content": 19968, "uncacheable:no_breakpoint": 1064},
+        {"profile": "bedrock"},
+    ),
+    # Whole stored prefixes only: the second to share 8 blocks misses them and makes them a prefix, the third reads
+    # them. Off peak a read is a fiftieth: (1300 + 1300 + 20.48 + 276) · 0.15
+    "DeepSeek hits at the third": Story(
+        [_ask(n * MINUTE, (*range(8), 100 * n, 100 * n + 1), **FLASH) for n in (1, 2, 3)],
+        "434.472",
+        {"cold:new_content": 1792, "uncacheable:no_breakpoint": 1024, "uncacheable:partial_block": 60},
+        {"profile": "deepseek"},
+    ),
+    # Two service tiers share nothing with GPT from 5.6 on: 2 · 1620 · 2
+    "service tiers share nothing": Story(
+        [_ask(0, service_tier="default", **SOL), _ask(SECOND, service_tier="scale", **SOL)],
+        "6480",
+        {"cold:new_content": 1280, "misrouted:(all) default": 1280, **_TAILS},
+        {"profile": "openai"},
+    ),
+    # 17 in 51 s: 15 find room in one cache (1620 + 14 · 84), two spill to another (1620 + 84)
+    "overflow": Story(
+        [_ask(3 * n * SECOND, **SOL) for n in range(17)],
+        "9000",
+        {"cold:new_content": 1280, "misrouted:(all)": 1280, "uncacheable:partial_block": 340},
+        {"profile": "openai"},
+    ),
+    # The same where one cache takes any number: (1620 + 16 · 84) · 2
+    "no overflow": Story(
+        [_ask(3 * n * SECOND, **SOL) for n in range(17)],
+        "5928",
+        {"cold:new_content": 1280, "uncacheable:partial_block": 340},
+        {"profile": "openai", "overflow_rpm": 0},
+    ),
+    # What Gemini caches unasked: nothing written, a tenth read: (4116 + 0.1 · 4096 + 20) · 0.75
+    "Gemini caches unasked": Story(
+        [_ask(0, tuple(range(32)), **GEMINI), _ask(MINUTE, tuple(range(32)), **GEMINI)],
+        "3409.2",
+        {"cold:new_content": 4096, **_TAILS},
+        {"profile": "gemini-implicit"},
+    ),
+    # Kimi bills a written token like any other for 5 minutes: (1300 + 0.1 · 1280 + 20) · 3
+    "Kimi stores blocks of 256": Story(
+        [_ask(0, **KIMI), _ask(MINUTE, **KIMI)], "4344", TWICE, {"profile": "kimi"}
+    ),
+    # Written for an hour as the scenario says (2 · 1280 + 20), then read: 2728 · 3
+    "Kimi keeps an hour": Story(
+        [_ask(0, **KIMI), _ask(50 * MINUTE, **KIMI)], "8184", TWICE, {"profile": "kimi", "ttl": "1h"}
+    ),
     # A minimum of 2,048 tokens that somebody has measured to be 1,280: 1768 · 5
     "a minimum that is told": Story(
         [_ask(0, **OPUS), _ask(MINUTE, **OPUS)], "8840", TWICE, {"minimum_tokens": 1280}
@@ -181,11 +264,14 @@ STORIES = {
 }
 
 
-def _replayed(root: Path, rows: list[dict[str, Any]], cache: dict[str, Any] | None, parts: Any = ()) -> Any:
+def _replayed(
+    root: Path, rows: list[dict[str, Any]], cache: dict[str, Any] | None, parts: Any = (), pricing: Any = None
+) -> Any:
     """Return bills, tokens by cause and detail, and written tokens of each request."""
     scenario = default_scenario()
     if cache is not None:
-        scenario = Scenario(pool=(Pool(cache=Cache(**{"profile": "anthropic", **cache})),))
+        pool = Pool(cache=Cache(**{"profile": "anthropic", **cache}), pricing=pricing)
+        scenario = Scenario(pool=(pool,))
     workspace = write_workspace(root, rows)
     if parts:
         write_table(workspace.parts / "s.parquet", pa.Table.from_pylist(parts, schema=PARTS.arrow()))
@@ -220,8 +306,11 @@ def test_output_is_in_the_bill(tmp_path: Path) -> None:
     assert (bill.output * 1_000_000, bill.actual * 1_000_000) == (Decimal(3000), Decimal(8304))
 
 
-def _parts(line: int, ends: list[int], marked: set[int]) -> list[dict[str, Any]]:
-    """Return parts of one block or more each; ``ends`` are in blocks."""
+def _parts(
+    line: int, ends: list[int], marked: set[int] | dict[int, str], content_blocks: int = 1
+) -> list[dict[str, Any]]:
+    """Return parts of one block or more each; ``ends`` are in blocks, ``marked`` are parts, with the words of their marks."""
+    words = marked if isinstance(marked, dict) else dict.fromkeys(marked, "ephemeral")
     return [
         {
             "source": "s",
@@ -233,7 +322,8 @@ def _parts(line: int, ends: list[int], marked: set[int]) -> list[dict[str, Any]]
             "n_bytes": 1,
             "first_token": BLOCK * begin,
             "n_tokens": BLOCK * (end - begin),
-            "breakpoint": "ephemeral" if number in marked else None,
+            "breakpoint": words.get(number),
+            "content_blocks": content_blocks,
         }
         for number, (begin, end) in enumerate(zip([0, *ends], ends, strict=False))
     ]
@@ -287,3 +377,101 @@ def test_a_prompt_without_marks_is_not_cached(tmp_path: Path) -> None:
     rows = [_ask(0, **SOL), _ask(MINUTE, **SOL)]
     (bill,), causes, *_ = _replayed(tmp_path / "gpt", rows, {"profile": "openai"}, parts)
     assert (bill.input * 1_000_000, causes) == (Decimal(3408), TWICE)
+
+
+_MIXED = [_parts(line, [8, 12], {0: "ephemeral/1h", 1: "ephemeral/5m"}) for line in (1, 2)]
+
+
+def test_mixed_lifetimes_pay_and_live_by_mark(tmp_path: Path) -> None:
+    """8 blocks for an hour, 4 behind them for 5 minutes: after 10 minutes the head is read and the rest written again.
+
+    (2 · 1024 + 1.25 · 512 + 20) + (0.1 · 1024 + 1.25 · 512 + 20) = 3470.4
+    """
+    rows = [_ask(n * 10 * MINUTE, tuple(range(12))) for n in range(2)]
+    (bill,), causes, _, summary = _replayed(tmp_path, rows, {}, [part for line in _MIXED for part in line])
+    assert bill.input * 1_000_000 == Decimal("10411.2")
+    assert causes == {"cold:new_content": 1536, "expired:600 s": 512, **_TAILS}
+    assert any("each is replayed with its own" in note for note in summary.notes)
+
+
+def test_a_chosen_lifetime_is_that_of_all_marks(tmp_path: Path) -> None:
+    """All for 5 minutes: both are written twice (2 · 1940); all for an hour: 3092 + 153.6 + 20 = 3265.6."""
+    rows = [_ask(n * 10 * MINUTE, tuple(range(12))) for n in range(2)]
+    parts = [part for line in _MIXED for part in line]
+    for ttl, paid in (("5m", "11640"), ("1h", "9796.8")):
+        (bill,), *_ = _replayed(tmp_path / ttl, rows, {"ttl": ttl}, parts)
+        assert bill.input * 1_000_000 == Decimal(paid)
+
+
+def test_shared_heads_pay_for_the_longer_life(tmp_path: Path) -> None:
+    """What the prefixes of a report pay is what the bill says: the head at the price of an hour, the tails at that of 5 minutes.
+
+    (2 · 1024 + 1.25 · 512 + 20) + (0.1 · 1024 + 1.25 · 512 + 20) = 3470.4, of which the head is 2048 + 102.4.
+    """
+    rows = [_ask(n * MINUTE, (*range(8), *range(100 * n + 100, 100 * n + 104))) for n in range(2)]
+    parts = [part for line in _MIXED for part in line]
+    (bill,), *_ = _replayed(tmp_path, rows, {}, parts)
+    marts = attribute.marts(
+        Workspace(tmp_path), "as-is", attribute.Window(rows[0]["at_us"], rows[1]["at_us"] + 1)
+    )
+    excess = {row["depth_tokens"]: row["excess_cost"] for row in marts.prefixes.to_pylist()}
+    assert bill.input * 1_000_000 == Decimal("10411.2")
+    # Above the price of reads: 3 · 1024 · (2 - 0.1)
+    assert excess[1024] * 1_000_000 == Decimal("5836.8")
+
+
+def test_an_hour_that_the_service_wrote_for_is_known(tmp_path: Path) -> None:
+    """No marks in the log, but the answer says that it wrote for an hour: 20 minutes later it is read, not expired."""
+    rows = [_ask(0, cache_write_1h_tokens_observed=1280, cache_write_5m_tokens_observed=0), _ask(20 * MINUTE)]
+    (bill,), causes, *_ = _replayed(tmp_path, rows, {})
+    assert (bill.input * 1_000_000, causes) == (Decimal(8184), TWICE)
+
+
+def test_look_back_counts_content_blocks(tmp_path: Path) -> None:
+    """Messages of 7 content blocks: an entry at block 7 is out of reach of a mark 21 blocks later, 3 messages behind it.
+
+    Written twice: 1.25 · (1024 + 1408) · 3
+    """
+    rows = [_ask(0, tuple(range(8)), 0), _ask(MINUTE, tuple(range(11)), 0)]
+    parts = _parts(1, [8], {0}, 7) + _parts(2, [8, 9, 10, 11], {3}, 7)
+    (bill,), causes, *_ = _replayed(tmp_path, rows, {}, parts)
+    assert bill.input * 1_000_000 == Decimal(9120)
+    assert causes == {"cold:new_content": 1408, "uncacheable:out_of_reach": 1024}
+
+
+def test_a_cached_content_ends_whoever_reads_it(tmp_path: Path) -> None:
+    """Created at 0, read at 50 minutes, gone at 70: reads do not make it live longer, and rent is paid to the end of each hour.
+
+    Input: (2068 + 0.1 · 2048 + 20 + 2068) · 1.25
+    """
+    rows = [_ask(at * MINUTE, tuple(range(16)), **PRO) for at in (0, 50, 70)]
+    cache = {"profile": "gemini-explicit", "marks": (2048,)}
+    (bill,), causes, *_ = _replayed(tmp_path, rows, cache)
+    assert bill.input * 1_000_000 == Decimal(5451)
+    assert causes == {"cold:new_content": 2048, "expired:4200 s": 2048, "uncacheable:partial_block": 60}
+    facts = pq.read_table(Workspace(tmp_path).replay("as-is") / "lookup_facts.parquet")
+    assert facts["storage_token_s"].to_pylist() == [2048 * 3600, 0, 2048 * 3600]
+
+
+def test_a_cached_content_needs_a_length(tmp_path: Path) -> None:
+    """Nobody can say what would have been created."""
+    with pytest.raises(UsageError, match="how long it is"):
+        _replayed(tmp_path, [_ask(0, **PRO)], {"profile": "gemini-explicit"})
+
+
+@pytest.mark.parametrize(("gap_us", "paid"), [(3 * SECOND, "1.25"), (7 * SECOND, "0.1")])
+def test_an_entry_can_be_read_once_its_answer_has_ended(tmp_path: Path, gap_us: int, paid: str) -> None:
+    """Qwen: the first token came after a second, the answer ended after 6: 1620 + 20 + 1280 times 1.25 or 0.1."""
+    rows = [
+        _ask(
+            at,
+            first_token_at=at + SECOND,
+            finished_at=at + 6 * SECOND,
+            provider="dashscope",
+            model="qwen3.7-max",
+        )
+        for at in (0, gap_us)
+    ]
+    rates = Rates(base=Decimal(1), write=Decimal("1.25"), read=Decimal("0.1"), output=Decimal(0))
+    (bill,), *_ = _replayed(tmp_path, rows, {"profile": "qwen-explicit"}, pricing=Pricing(rates=rates))
+    assert bill.input * 1_000_000 == 1640 + 1280 * Decimal(paid)

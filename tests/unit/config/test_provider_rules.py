@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 
 from prefixledger.config import provider_rules as rules
+from prefixledger.config.registry import PROFILES
 from prefixledger.config.units import parse_time_us
 from prefixledger.errors import UsageError
 
@@ -59,16 +60,49 @@ def test_rules_have_dates() -> None:
     assert _of("google", "gemini-3.8-flash", "2027-01-01")["storage"] == Decimal("1.0")
 
 
-def test_only_exact_rules_have_a_profile() -> None:
-    """What is typical, best effort or unpublished names no profile."""
+def test_every_rule_names_a_profile_that_exists() -> None:
+    """Whatever has a minimum can be replayed, and each profile finds the rules that it is named for."""
     assert _of("vertex", "claude-opus-5-5@20260923")["profile"] == "anthropic"
-    assert _of("azure", "gpt-5.6-sol")["profile"] == "openai"
-    for provider, model in (
-        ("openai", "gpt-5.5"),
-        ("deepseek", "deepseek-flash"),
-        ("google", "gemini-3.8-flash"),
-    ):
-        assert "profile" not in _of(provider, model)
+    assert _of("azure", "gpt-5.6-sol")["profile"] == _of("openai", "gpt-5.5")["profile"] == "openai"
+    named = {row.profile for row in rules.rule_file().rule if row.profile is not None}
+    assert named == {name for name, profile in PROFILES.items() if profile.hosted}
+    for name, profile in PROFILES.items():
+        if profile.hosted:
+            found = rules.rules_of(profile.home, profile.family, NOW, mode=profile.mode)
+            assert found.profile is not None
+            assert found.profile.value == name
+
+
+def test_generations_have_rules_of_their_own() -> None:
+    """What holds for one model of a provider does not hold for its older or newer ones."""
+    old, middle, new = (_of("openai", model) for model in ("gpt-4o-mini", "gpt-5.5", "gpt-6.1-sol"))
+    assert [each["entries"] for each in (old, middle, new)] == ["blocks", "blocks", "messages"]
+    assert ("interval_tokens" in old, middle["interval_tokens"]) == (False, 2048)
+    assert [each["ttl_basis"] for each in (old, middle, new)] == ["typical", "typical", "minimum"]
+    assert _of("azure", "gpt-5.4")["ttls"][0] == "10m"
+    assert _of("azure", "gpt-5.5")["ttls"][0] == "30m"
+
+
+def test_modes_do_not_mix() -> None:
+    """What Gemini caches unasked has no clock of its own; what is created ends an hour after that."""
+    implicit = rules.rules_of("google", "gemini-3.8-flash", NOW)
+    explicit = rules.rules_of("google", "gemini-3.8-flash", NOW, mode="explicit")
+    assert (implicit.clock, implicit.ttl_basis.value) == (None, "best_effort")
+    assert (explicit.clock.value, explicit.refresh.value, explicit.ttls.value) == ("creation", False, ("1h",))
+    assert rules.rules_of("dashscope", "qwen3.7-max", NOW).read.value == Decimal("0.2")
+    assert rules.rules_of("dashscope", "qwen3.7-max", NOW, mode="explicit").read.value == Decimal("0.1")
+
+
+def test_a_reseller_follows_whom_it_names() -> None:
+    """The name in front of the model says whose rules hold."""
+    assert _of("openrouter", "anthropic/claude-opus-4.5") == _of("anthropic", "claude-opus-4-5")
+    assert "minimum_tokens" not in _of("openrouter", "nobody/model-1")
+
+
+def test_near_models() -> None:
+    """A name that is wrong by a letter is found."""
+    assert "claude-opus-4-7" in rules.near_models("claude-opsu-4-7")
+    assert "no model" in rules.near_models("zzzz")
 
 
 def test_gateways_write_dots_for_dashes() -> None:

@@ -30,9 +30,9 @@ def lay_out(asks, *, block_size=1, per_token=0.0):
             path.append(above)
             above = parent[above]
         path.reverse()
-        block += [path[mark - 1] for mark, _ in ask.marks]
-        depth += [mark for mark, _ in ask.marks]
-    ordinal = [-1 if at is None else at for ask in asks for _, at in ask.marks]
+        block += [path[mark - 1] for mark, *_ in ask.marks]
+        depth += [mark for mark, *_ in ask.marks]
+    ordinal = [-1 if at is None else at for ask in asks for _, at, _ in ask.marks]
 
     def column(of):
         return np.asarray([of(ask) for ask in asks], np.int64)
@@ -50,6 +50,7 @@ def lay_out(asks, *, block_size=1, per_token=0.0):
         finished_us=times(lambda ask: ask.finished),
         minimum_tokens=column(lambda ask: ask.minimum_tokens),
         look_back=column(lambda ask: -1 if ask.look_back is None else ask.look_back),
+        refresh=column(lambda ask: ask.refresh).astype(np.bool_),
         marks=Marks(
             np.cumsum([0, *(len(ask.marks) for ask in asks)]).astype(np.int64),
             np.asarray(block, np.int64),
@@ -61,9 +62,14 @@ def lay_out(asks, *, block_size=1, per_token=0.0):
     )
 
 
+def lifetimes(asks):
+    """Return the lifetime of each mark, -1 for none."""
+    return np.asarray([-1 if ttl is None else ttl for ask in asks for *_, ttl in ask.marks], np.int64)
+
+
 @st.composite
-def traffic(draw, replicas=2):
-    """Prompts over a few shared heads, marks anywhere, ties, waits, two replicas."""
+def traffic(draw, replicas=2, ttls=(None, 2, 5), always=False):
+    """Prompts over a few shared heads, marks anywhere and for any time, ties, waits, two replicas."""
     asks, at = [], 0
     for _ in range(draw(st.integers(1, 12))):
         at += draw(st.integers(0, 3))
@@ -75,13 +81,17 @@ def traffic(draw, replicas=2):
                 at=at,
                 ids=ids,
                 # A position is a property of the prefix, so that it is the same in every prompt.
-                marks=[(depth, draw(st.just(3 * depth) | st.none())) for depth in depths],
+                marks=[
+                    (depth, draw(st.just(3 * depth) | st.none()), draw(st.sampled_from(ttls)))
+                    for depth in depths
+                ],
                 tokens=2 * len(ids) + draw(st.integers(0, 1)),
                 replica=draw(st.integers(0, replicas - 1)),
                 first_token=draw(st.none() | st.just(at + draw(st.integers(0, 4)))),
                 finished=draw(st.none() | st.just(at + draw(st.integers(0, 4)))),
                 minimum_tokens=draw(st.sampled_from([1, 3, 4])),
                 look_back=draw(st.sampled_from([None, 1, 4, 7])),
+                refresh=always or draw(st.booleans()),
             )
         )
     resets = sorted(
@@ -115,24 +125,22 @@ def blocks_of(pool, replayed):
 
 
 @settings(max_examples=100, deadline=None)
-@given(traffic(), st.sampled_from([None, 2, 5]), st.booleans())
-def test_kernel_equals_twin(given_traffic, ttl, short_lived):
+@given(traffic(), st.booleans())
+def test_kernel_equals_twin(given_traffic, short_lived):
     """Hits, causes and evidence of every block, over resets, ends of replicas, waits, marks and minimums."""
     asks, resets = given_traffic
     lives = [(-100, 9 if short_lived else 100), (-100, 100)]
     pool = lay_out(asks, block_size=2, per_token=0.5)
     replayed = pool.replay(
         replicas=2,
-        ttl_us=ttl,
+        ttl_us=lifetimes(asks),
         resets=_resets(resets),
         lives=Lifetimes(
             *(np.asarray(each, np.int64) for each in zip(*lives, strict=True)), np.arange(2, dtype=np.int32)
         ),
         explain=True,
     )
-    expected = hosted_cache.replay(
-        asks, block_size=2, replicas=2, ttl=ttl, resets=resets, lives=lives, per_token=0.5
-    )
+    expected = hosted_cache.replay(asks, block_size=2, replicas=2, resets=resets, lives=lives, per_token=0.5)
     assert replayed.hit_blocks.tolist() == [hit for hit, _ in expected]
     assert blocks_of(pool, replayed) == [blocks for _, blocks in expected]
     for row in replayed.segments.tolist():
@@ -143,7 +151,7 @@ def test_kernel_equals_twin(given_traffic, ttl, short_lived):
 
 
 @settings(max_examples=50, deadline=None)
-@given(traffic(), st.sampled_from([2, 5]))
+@given(traffic(always=True), st.sampled_from([2, 5]))
 def test_ladder_equals_causes(given_traffic, ttl):
     """Where nobody waits, each rung loses the blocks of its causes, and a longer life never hits less."""
     asks, resets = given_traffic
@@ -169,7 +177,7 @@ def test_ladder_equals_causes(given_traffic, ttl):
 
 
 @settings(max_examples=40, deadline=None)
-@given(traffic(replicas=1), st.sampled_from([1, 3, 6]))
+@given(traffic(replicas=1, always=True), st.sampled_from([1, 3, 6]))
 def test_waiting_and_short_lives_never_add_hits(given_traffic, ttl):
     """With waits logged, a longer TTL never lowers a hit; without waits there are never fewer."""
     asks, _ = given_traffic

@@ -43,7 +43,12 @@ def _hosted(*, fleet=None, in_flight=None, **cache):
             {},
             "'gpt-6-sol': profile 'anthropic' follows no rules",
         ),
-        ({"model": "gpt-5.5", "provider": "openai"}, {"profile": "openai"}, r"'gpt-5\.5': profile 'openai'"),
+        (
+            {"model": "gpt-3.5-turbo", "provider": "openai"},
+            {"profile": "openai"},
+            r"turbo': profile 'openai'",
+        ),
+        ({"model": "gpt-5.5", "provider": "openai"}, {"profile": "openai", "ttl": "12h"}, "no ttl '12h'"),
         ({"model": "gpt-6-sol", "provider": "azure"}, {"profile": "openai", "ttl": "12h"}, "no ttl '12h'"),
     ],
 )
@@ -63,7 +68,10 @@ def test_what_is_not_known_is_refused(columns, cache, message):
         ('profile = "openai"\nmarks = [1, 2, 3, 4]', "marks"),
         ('profile = "vllm"\nminimum_tokens = 1024', "minimum_tokens does not go with profile 'vllm'"),
         ("marks = 1024", "marks does not go with profile 'vllm'"),
-        ('profile = "gemini-implicit"', "no profile 'gemini-implicit'"),
+        ('profile = "gemini-magic"', "no profile 'gemini-magic'"),
+        ('profile = "anthropic"\nttl = "1h"\nmark_ttls = "as-sent"', "as-sent"),
+        ('mark_ttls = "all"', "mark_ttls does not go with profile 'vllm'"),
+        ("overflow_rpm = 15", "overflow_rpm does not go with profile 'vllm'"),
     ],
 )
 def test_what_a_provider_does_not_sell_is_refused(cache, message):
@@ -73,24 +81,25 @@ def test_what_a_provider_does_not_sell_is_refused(cache, message):
 
 
 def test_lifetimes_are_those_of_the_rules():
-    """The default lifetime of a profile is the first of its rules, and a dump reads back as it was."""
+    """Every lifetime of a profile is in its rules, the default first, and a dump reads back as it was."""
     for name, profile in PROFILES.items():
-        rows = [row for row in rule_file().rule if row.profile == name]
-        sold = (
-            {
-                ttl
-                for row in rule_file().rule
-                for ttl in (row.ttls or ())
-                if set(row.models) & set(rows[0].models)
-            }
-            if rows
-            else set()
-        )
-        assert set(profile.ttls) == sold
-        if profile.hosted:
-            assert Cache(profile=name).ttl == profile.ttls[0]
-    scenario = _hosted(marks=(1024,), minimum_tokens=512)
-    assert parse_scenario(dump(scenario), "as-is.toml").pool[0].cache == scenario.pool[0].cache
+        if not profile.hosted:
+            continue
+        rows = [row for row in rule_file().rule if row.profile in (name, *profile.follows)]
+        sold = [
+            ttl
+            for row in rule_file().rule
+            for ttl in (row.ttls or ())
+            if any(set(row.providers) & set(each.providers) for each in rows)
+            and row.mode in (None, profile.mode)
+        ]
+        assert set(profile.ttls) <= {*sold, "none"}
+        assert profile.ttls == ("none",) or profile.ttls[0] == next(iter(rows[0].ttls))
+        assert Cache(profile=name).ttl == profile.ttls[0]
+        assert Cache(profile=name).as_sent
+    for cache in ({"marks": (1024,), "minimum_tokens": 512}, {"ttl": "1h"}, {"overflow_rpm": 0}):
+        scenario = _hosted(**cache)
+        assert parse_scenario(dump(scenario), "as-is.toml").pool[0].cache == scenario.pool[0].cache
 
 
 def test_a_changed_copy_is_checked_again():

@@ -60,7 +60,7 @@ def test_a_hosted_row_needs_a_pool_that_speaks_for_it():
 
 def test_a_hosted_row_with_usage_only_asks_no_cache():
     """It stands in the books as observed, so nothing has to be simulated for it."""
-    rows = make_rows([{"provider": "vllm"}, {"provider": "groq", "keyed": False}])
+    rows = make_rows([{"provider": "vllm"}, {"provider": "cerebras", "keyed": False}])
 
     scenario = default_scenario()
     assert [scenario.pool[n].name for n in assign_pools(rows, scenario).tolist()] == ["engine", "observed"]

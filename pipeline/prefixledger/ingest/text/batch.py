@@ -26,6 +26,7 @@ class PartFacts:
         canonical: Digest of its canonical text, 16 bytes.
         n_bytes: Length of its text.
         text: The text, where it is to be kept.
+        content_blocks: Tools or content blocks in it.
     """
 
     kind: str
@@ -34,6 +35,7 @@ class PartFacts:
     canonical: bytes
     n_bytes: int
     text: bytes | None
+    content_blocks: int = 1
 
 
 @dataclass(slots=True)
@@ -116,7 +118,9 @@ class TextBatch:
             raw = digest(part.text)
             canonical = raw if part.canonical is None else digest(part.canonical)
             text = part.text if plan.keep_text else None
-            self.parts.append(PartFacts(part.kind, part.role, raw, canonical, len(part.text), text))
+            self.parts.append(
+                PartFacts(part.kind, part.role, raw, canonical, len(part.text), text, part.content_blocks)
+            )
         return number
 
 

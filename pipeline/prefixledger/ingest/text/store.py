@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from dataclasses import replace
 from typing import IO, TYPE_CHECKING
 
 import numpy as np
@@ -161,4 +162,4 @@ def _walk(
 
 
 def _without_text(part: PartFacts) -> PartFacts:
-    return type(part)(part.kind, part.role, part.raw, part.canonical, part.n_bytes, None)
+    return replace(part, text=None)

@@ -123,6 +123,7 @@ def _table(
         pa.array(first, mask=first < 0),
         pa.array(n_tokens, mask=first < 0),
         pa.array([marks.get(place) for place in where] if marks else [None] * number.size, pa.string()),
+        pa.array([part.content_blocks for part in chosen], pa.int32()),
     ]
     return pa.table(columns, schema=PARTS.arrow()), number
 

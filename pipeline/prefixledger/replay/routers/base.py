@@ -24,6 +24,7 @@ BRANCHES = (
     "hash",
     "imbalance",
     "least_loaded",
+    "overflow",
     "overload",
     "random",
     "tie",
@@ -33,7 +34,8 @@ BRANCHES = (
 
 ``affinity``: the longest prefix that the router remembers. ``below_threshold``: it remembers too little of it.
 ``fallback``: whom it wanted is gone, or there is no session id. ``hash``: the owner of the key. ``imbalance``: loads are
-so uneven that prefixes do not count. ``least_loaded``: it remembers nothing. ``overload``: it would have preferred a
+so uneven that prefixes do not count. ``least_loaded``: it remembers nothing. ``overflow``: a provider's cache had
+as much to do for this head as it takes in a minute. ``overload``: it would have preferred a
 replica that has too much to do. ``random``: drawn, or no key to go by. ``tie``: several were equally good. ``turn``: in
 turn.
 """
@@ -45,6 +47,7 @@ turn.
     HASH,
     IMBALANCE,
     LEAST_LOADED,
+    OVERFLOW,
     OVERLOAD,
     RANDOM,
     TIE,
