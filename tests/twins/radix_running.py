@@ -6,59 +6,12 @@ import heapq
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from twins.radix_tree import Node, Tree
+from twins.locked_tree import LockedNode, LockedTree, above
 
 if TYPE_CHECKING:
     from twins.vllm_blocks import Row
 
 INSERT, GROW, RELEASE = range(3)
-
-
-@dataclass(slots=True, eq=False)
-class LockedNode(Node):
-    """A node that counts its locks; ``dead`` once a reset or the TTL took its keys."""
-
-    locks: int = 0
-    dead: bool = False
-
-
-class LockedTree(Tree):
-    """A tree whose accesses make a new leaf after they have split what is beside it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.root = LockedNode([], None)
-
-    def split(self, node: LockedNode, at: int) -> LockedNode:
-        """Put the first blocks of a node into a new parent, which inherits times and locks."""
-        upper = LockedNode(node.key[:at], node.parent, node.accessed, node.used, locks=node.locks)
-        node.parent.children[upper.key[0]] = upper
-        node.key, node.parent = node.key[at:], upper
-        upper.children[node.key[0]] = node
-        return upper
-
-    def use(self, key: list[object], used: tuple[int, int]) -> LockedNode:
-        """Match a key; return the node in which it ends."""
-        path, _ = self.access(key)
-        for node in path:
-            node.used = max(node.used, used)
-        return path[-1] if path else self.root
-
-    def insert(self, key: list[object], used: tuple[int, int]) -> LockedNode:
-        """Put a whole key in; return the node in which it ends."""
-        path, rest = self.access(key)
-        end = path[-1] if path else self.root
-        if rest:
-            self.clock += 1
-            end.children[rest[0]] = LockedNode(rest, end, self.clock)
-            path.append(end.children[rest[0]])
-        for node in path:
-            node.used = max(node.used, used)
-        return path[-1] if path else self.root
-
-    def leaves(self) -> list[LockedNode]:
-        """Return the leaves that nobody locks."""
-        return [node for node in self.nodes() if not node.children and not node.locks]
 
 
 @dataclass(slots=True)
@@ -72,6 +25,10 @@ class Run:
     node: LockedNode
     own: int
     slots: int
+    tokens: int
+    output: int
+    turn: int
+    keys: str = ""
     alive: bool = True
     stopped: bool = False
     shown: bool = False
@@ -91,15 +48,8 @@ class Answer:
     removed: list[tuple[str, int, int, int, int]] = field(default_factory=list)
     stopped: int = 0
     freed_at_once: int = 0
-
-
-def above(node: LockedNode | None) -> list[LockedNode]:
-    """Return a node and all above it but the root."""
-    found = []
-    while node is not None and node.parent is not None:
-        found.append(node)
-        node = node.parent
-    return found
+    retracted: dict[int, int] = field(default_factory=dict)
+    recompute: dict[int, int] = field(default_factory=dict)
 
 
 class Replica:
@@ -110,11 +60,17 @@ class Replica:
         self.tree = LockedTree()
         self.running: dict[int, Run] = {}
         self.events: list[tuple[int, int, int]] = []
+        self.waiting: list[tuple[int, int]] = []  # (since when, row)
+        self.paused: dict[
+            int, tuple[int, int, int]
+        ] = {}  # row: tokens to prefill, output to come, time for it
+        self.turns = 0
+        self.made_room = False
 
-    def keys(self, number: int, blocks: int, known: int) -> list[object]:
+    def keys(self, run: Run, blocks: int, known: int) -> list[object]:
         """Return the keys of the first blocks of a row; where they are not known they are like no other."""
         known = min(known, blocks)
-        return [*self.t.rows[number].keys[:known], *((number, k) for k in range(known, blocks))]
+        return [*self.t.rows[run.row].keys[:known], *((run.row, run.turn, k) for k in range(known, blocks))]
 
     def taken(self) -> tuple[int, int]:
         """Return slots in use, and those that cannot be had by eviction."""
@@ -183,26 +139,37 @@ class Replica:
     def try_admit(self, number: int, now: int) -> bool:
         """Match, lock and allocate; False where it does not fit."""
         t, row, answer = self.t, self.t.rows[number], self.t.answer
-        slots = -(-row.tokens // t.block)
+        again = number in self.paused
+        tokens, output, decode = self.paused.get(number, (row.tokens, row.output, row.hold - row.prefill))
+        keyed = min(len(row.keys), tokens // t.block) if again else row.prompt_keys
+        slots = -(-tokens // t.block)
         if slots > t.capacity:
             answer.refused[number] = True
             answer.admitted[number] = answer.finished[number] = now
             return True
-        may_hit = row.keys[: 0 if row.bypassed else min(row.prompt_keys, (row.tokens - 1) // t.block)]
+        may_hit = row.keys[: 0 if row.bypassed else min(keyed, (tokens - 1) // t.block)]
         if slots - self.locked_already(may_hit) > t.capacity - self.taken()[1]:
             return False
         node = self.tree.use(may_hit, (now, number))
         for locked in above(node):
             locked.locks += 1
         hits = sum(len(locked.key) for locked in above(node))
-        answer.in_flight[number] = self.computed_by(number, hits, now)
+        if not again:
+            answer.in_flight[number] = self.computed_by(number, hits, now)
         self.make_room(slots - hits, number, now)
-        saved = min(row.prefill, int(hits * t.hit_saves_us + 0.5))
-        first, end = now + row.prefill - saved, now + row.hold - saved
-        self.running[number] = run = Run(number, now, first, end, node, slots - hits, slots)
-        answer.hit[number], answer.admitted[number], answer.finished[number] = hits, now, end
-        heapq.heappush(self.events, (first, INSERT, number))
-        heapq.heappush(self.events, (end, RELEASE, number))
+        prefill = row.prefill * tokens // row.tokens if again else row.prefill
+        first = now + prefill - min(prefill, int(hits * t.hit_saves_us + 0.5))
+        self.turns += 1
+        run = Run(number, now, first, first + decode, node, slots - hits, slots, tokens, output, self.turns)
+        self.running[number] = run
+        answer.finished[number] = run.end
+        if again:
+            del self.paused[number]
+            answer.recompute[number] = answer.recompute.get(number, 0) + tokens - hits * t.block
+        else:
+            answer.hit[number], answer.admitted[number] = hits, now
+        heapq.heappush(self.events, (run.first, INSERT, number))
+        heapq.heappush(self.events, (run.end, RELEASE, number))
         self.plan_growth(run)
         return True
 
@@ -221,14 +188,55 @@ class Replica:
 
     def plan_growth(self, run: Run) -> None:
         """Note when the next output token needs a slot."""
-        row = self.t.rows[run.row]
         token = run.slots * self.t.block + 1
-        if self.t.output == "as_decoded" and token <= row.tokens + row.output - 1:
-            at = run.first + (token - row.tokens - 1) * (run.end - run.first) // (row.output - 1)
-            heapq.heappush(self.events, (at, GROW, run.row))
+        if self.t.output == "as_decoded" and token <= run.tokens + run.output - 1:
+            heapq.heappush(self.events, (self.step_at(run, token - run.tokens - 1), GROW, run.row))
+
+    def step_at(self, run: Run, step: int) -> int:
+        """Return when a decode step begins: steps are spread evenly."""
+        return run.first + step * (run.end - run.first) // (run.output - 1)
+
+    def so_far(self, run: Run, now: int) -> int:
+        """Return the output tokens since the last admission: one with the prefill, one with each step that is over."""
+        over = sum(self.step_at(run, step) < now for step in range(run.output - 1))
+        return max(min(1 + over, run.output - 1), 0)
+
+    def retract(self, run: Run, now: int) -> None:
+        """Release a request without inserting anything; it waits behind those that came before now."""
+        got, rest = self.so_far(run, now), run.end - max(run.first, now)
+        if run.output > 1:
+            rest = (run.output - 1 - got) * (run.end - run.first) // (run.output - 1)
+        tokens = min(run.tokens + got, self.t.capacity * self.t.block)
+        self.paused[run.row] = (tokens, run.output - got, rest)
+        place = sum(since < now or number in self.paused for since, number in self.waiting)
+        self.waiting.insert(place, (now, run.row))
+        self.events = [event for event in self.events if event[2] != run.row]
+        heapq.heapify(self.events)
+        for node in above(run.node):
+            node.locks -= 1
+        del self.running[run.row]
+        self.t.answer.retracted[run.row] = self.t.answer.retracted.get(run.row, 0) + 1
+        self.made_room = True
+
+    def make_room_to_grow(self, now: int, run: Run) -> None:
+        """Retract who has the least output, then the longest prompt, then came last; the last that decodes is left."""
+        while self.taken()[1] == self.t.capacity and run.row in self.running:
+            decoding = [each for each in self.running.values() if each.shown]
+            if len(decoding) == 1:
+                return
+
+            def order(each: Run) -> tuple[int, int, int]:
+                prompt = self.t.rows[each.row].tokens
+                return each.tokens - prompt + self.so_far(each, now), -prompt, -each.turn
+
+            self.retract(min(decoding, key=order), now)
 
     def grow(self, now: int, run: Run) -> None:
-        """Take one more slot, or stop growing."""
+        """Take one more slot, or make room for it, or stop growing."""
+        if self.t.ttl < 0 and run.slots < self.t.capacity:
+            self.make_room_to_grow(now, run)
+            if run.row not in self.running:
+                return
         if self.taken()[1] == self.t.capacity:
             run.stopped = True
             self.t.answer.stopped += 1
@@ -245,7 +253,7 @@ class Replica:
         before, in_use = above(run.node), self.taken()[0]
         run.own -= blocks - sum(len(node.key) for node in before)
         # Until its slots are given, the tree may seem to hold more than there is.
-        run.node = self.tree.insert(self.keys(run.row, blocks, known), (run.admitted, run.row))
+        run.node = self.tree.insert(self.keys(run, blocks, known), (run.admitted, run.row))
         for node in above(run.node):
             node.locks += 1
         for node in before:
@@ -284,24 +292,30 @@ class Replica:
         self.tree = LockedTree()
         return True
 
-    def settle(self, now: int) -> None:
-        """Do the inserts, growth and releases of one moment."""
+    def settle(self, now: int) -> bool:
+        """Do the inserts, growth and releases of one moment; return whether that may have made room for who waits."""
+        self.made_room = False
         while self.events and self.events[0][0] <= now:
             at, what, number = heapq.heappop(self.events)
             assert at == now
             run, row = self.running[number], self.t.rows[number]
             if what == INSERT:
-                self.insert(now, run, row.tokens // self.t.block, row.prompt_keys)
+                blocks = run.tokens // self.t.block
+                prompt = run.tokens == row.tokens
+                self.insert(now, run, blocks, row.prompt_keys if prompt else min(len(row.keys), blocks))
+                run.shown = self.made_room = True
             elif what == GROW:
                 self.grow(now, run)
             else:
                 self.release(now, run)
+                self.made_room = True
+        return self.made_room
 
     def run(self) -> None:
         """Go from moment to moment."""
         to_come = [i for i, row in enumerate(self.t.rows) if row.replica == self.number]
         resets = [i for i, event in enumerate(self.t.resets) if event[1] == self.number]
-        waiting: list[int] = []
+        blocked = False
         while True:
             times = [self.t.rows[to_come[0]].arrival] if to_come else []
             times += [self.t.resets[resets[0]][0]] if resets else []
@@ -310,15 +324,18 @@ class Replica:
                 break
             now = min(times)
             self.expire(now)
-            self.settle(now)
+            blocked = not self.settle(now) and blocked
             while resets and self.t.resets[resets[0]][0] == now:
                 number = resets.pop(0)
                 self.t.answer.ignored[number] = not self.reset(self.t.resets[number][2])
             while to_come and self.t.rows[to_come[0]].arrival == now:
-                waiting.append(to_come.pop(0))
-            while waiting and self.try_admit(waiting[0], now):
-                waiting.pop(0)
-                self.settle(now)
+                self.waiting.append((now, to_come.pop(0)))
+            while self.waiting and not blocked:
+                if self.try_admit(self.waiting[0][1], now):
+                    self.waiting.pop(0)
+                    self.settle(now)
+                else:
+                    blocked = not self.settle(now)
         self.expire(1 << 60)
 
 

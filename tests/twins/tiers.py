@@ -84,10 +84,15 @@ class _Watched(Replica):
 class _WatchedTree(radix_running.Replica):
     """The same for a tree with running requests."""
 
+    def __init__(self, twin: WatchedTree, number: int) -> None:
+        super().__init__(twin, number)
+        self.shown: set[int] = set()
+        self.overtaken: set[int] = set()  # by a reset, before they were released
+
     def try_admit(self, number: int, now: int) -> bool:
-        place = len(self.t.events)
+        place, again = len(self.t.events), number in self.paused
         admitted = super().try_admit(number, now)
-        if admitted and not self.t.answer.refused[number]:
+        if admitted and not again and not self.t.answer.refused[number]:
             self.t.events.insert(place, Event("lookup", now, self.number, number))
         return admitted
 
@@ -99,16 +104,21 @@ class _WatchedTree(radix_running.Replica):
 
     def insert(self, now, run, blocks, known):
         super().insert(now, run, blocks, known)
+        if not self.is_alive(run, now):
+            return
         row = self.t.rows[run.row]
-        kind = "release" if run.shown else "shown"
-        stored = min(known, blocks)
-        if self.is_alive(run, now) and (kind == "shown" or stored > row.prompt_keys):
-            self.t.events.append(Event(kind, now, self.number, run.row, stored))
-        run.shown = True
+        if run.shown and min(known, blocks) > row.prompt_keys and run.row not in self.overtaken:
+            self.t.events.append(Event("release", now, self.number, run.row, min(known, blocks)))
+        elif (
+            not run.shown and run.row not in self.shown
+        ):  # once: what a retracted request shows later is outside the books
+            self.t.events.append(Event("shown", now, self.number, run.row))
+        self.shown.add(run.row)
 
     def reset(self, force: bool) -> bool:
         done = super().reset(force)
         if done:
+            self.overtaken |= {*self.running, *self.paused}
             self.t.events.append(Event("reset", 0, self.number))
         return done
 
@@ -190,7 +200,7 @@ class TierTwin:
         reach = hits
         while reach < row.prompt_keys and row.keys[reach] in self.held:
             reach += 1
-        reach = min(self.whole(reach), (row.tokens - 1) // self.block)
+        reach = 0 if row.bypassed else min(self.whole(reach), (row.tokens - 1) // self.block)
         return reach if reach - hits >= max(self.rules.min_blocks, 1) else hits
 
     def follow(self, event: Event) -> None:

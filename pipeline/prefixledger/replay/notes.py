@@ -172,8 +172,8 @@ def _running(run: PoolRun) -> str:
     missed = 0 if run.in_flight is None else int((run.in_flight.lookup >= 0).sum())
     return (
         f"{shown}{missed} lookups missed blocks that a running request was computing; chunks of a long prompt are not "
-        "shown before its last, the queue is first come, first served, and a request that waits refreshes nothing; output "
-        "that finds no room is not computed on, where the engine would send the request back to the queue"
+        "shown before its last, the queue is first come, first served, and a request that waits refreshes nothing; for "
+        "output that finds no room the request with the least output goes back to the queue, and what it generated is lost"
     )
 
 

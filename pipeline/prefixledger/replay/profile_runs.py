@@ -218,6 +218,8 @@ def _run_sglang_running(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
         queue=asked.queue,
         finished_us=None if plan.residence.mode == "none" else replayed.finished_us,
         stored_blocks=replayed.stored_blocks,
+        preempted=replayed.retracted,
+        recompute_tokens=replayed.recompute_tokens,
         shown_us=_shown_us(asked, replayed, plan.residence.hit_saves_us),
         in_flight=InFlight(replayed.in_flight.astype(np.int64), replayed.in_flight_end.astype(np.int64)),
     )

@@ -5,7 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prefixledger.replay.jit import part
-from prefixledger.replay.sglang_nodes_kernel import EPOCH, FIRST, LAST, NEXT, PLACE_REACHED, PREV, REACH
+from prefixledger.replay.sglang_nodes_kernel import (
+    CLOCK,
+    EPOCH,
+    FIRST,
+    FIRST_US,
+    LAST,
+    NEXT,
+    NODE,
+    OWN_SLOTS,
+    PLACE,
+    PLACE_REACHED,
+    PREV,
+    REACH,
+    SLOTS,
+    TURN,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,8 +71,25 @@ def computing(
 
 
 @part
-def begin_computing(requests: NDArray[np.int64], pool: NDArray[np.int64], row: int) -> None:
-    """Append a row to the list of those that compute what the tree does not show. O(1)."""
+def begin(
+    requests: NDArray[np.int64],
+    pool: NDArray[np.int64],
+    row: int,
+    x: int,
+    epoch: int,
+    first_us: int,
+    slots: int,
+    reach: int,
+) -> None:
+    """Admit a row whose walk ended at node x, and append it to the list of those that compute what the tree lacks. O(1)."""
+    requests[row, NODE] = x
+    requests[row, PLACE] = pool[PLACE_REACHED]
+    requests[row, OWN_SLOTS] = 0
+    requests[row, SLOTS] = slots
+    requests[row, EPOCH] = epoch
+    requests[row, REACH] = reach
+    requests[row, FIRST_US] = first_us
+    requests[row, TURN] = pool[CLOCK]
     last = pool[LAST]
     requests[row, PREV] = last
     requests[row, NEXT] = -1

@@ -21,16 +21,51 @@ PARENT, OWNER, LO, HI, KEYED, ENTRY, CHILDREN, LOCKS, USER, STAMP, DEAD = range(
 NODE_COLUMNS = 11
 # Columns of `requests`: the node up to which it locks and the entry of its path behind it, slots outside the tree, slots in
 # all, resets before its admission, its deepest node with blocks of unknown key, blocks whose keys it has or will have in the
-# tree, and its place in the list of requests that compute what the tree does not show.
-NODE, PLACE, OWN_SLOTS, SLOTS, EPOCH, TAIL, REACH, NEXT, PREV = range(9)
-REQUEST_COLUMNS = 9
+# tree, and its place in the list of requests that compute what the tree does not show. Then what it is at since it was last
+# admitted: tokens to prefill, output to come, when the first token of it comes, whether its prompt is shown, its turn; and of
+# a retracted one, which lies in the list of those that wait, since when, and the time that its output still takes.
+(
+    NODE,
+    PLACE,
+    OWN_SLOTS,
+    SLOTS,
+    EPOCH,
+    TAIL,
+    REACH,
+    NEXT,
+    PREV,
+    TOKENS,
+    LEFT_OUTPUT,
+    FIRST_US,
+    SHOWN,
+    TURN,
+    QUEUED_US,
+    LEFT_US,
+) = range(16)
+REQUEST_COLUMNS = 16
 # Entries of `pool`: the replica; blocks of the tree, those of them that are locked, slots outside the tree; events to come,
 # entries of the order of eviction; the last access; removals listed; spare rows of `nodes`, rows ever used; where the last
-# walk ended on its path; first and last of the requests that compute something; whether what goes makes room for an admission.
-REPLICA, SIZE, LOCKED, OWN, EVENTS, LEAVES, CLOCK, REMOVED, SPARE, TOP, PLACE_REACHED, FIRST, LAST, ADMITS = (
-    range(14)
-)
-POOL_ENTRIES = 14
+# walk ended on its path; first and last of the requests that compute something; whether what goes makes room for an admission;
+# first and last of the retracted requests that wait.
+(
+    REPLICA,
+    SIZE,
+    LOCKED,
+    OWN,
+    EVENTS,
+    LEAVES,
+    CLOCK,
+    REMOVED,
+    SPARE,
+    TOP,
+    PLACE_REACHED,
+    FIRST,
+    LAST,
+    ADMITS,
+    WAITING,
+    WAITING_LAST,
+) = range(16)
+POOL_ENTRIES = 16
 NODES_FULL, REMOVALS_FULL, LEAVES_FULL = -1, -2, -3
 
 
@@ -41,7 +76,7 @@ def empty_tables(nodes: NDArray[np.int64], pool: NDArray[np.int64]) -> None:
         nodes[0, column] = 0
     pool[SIZE] = pool[LOCKED] = pool[OWN] = pool[EVENTS] = pool[LEAVES] = pool[CLOCK] = pool[SPARE] = 0
     pool[TOP] = 1
-    pool[FIRST] = pool[LAST] = -1
+    pool[FIRST] = pool[LAST] = pool[WAITING] = pool[WAITING_LAST] = -1
 
 
 @part

@@ -41,6 +41,9 @@ class RunningReplayed:
             several the one that computes most of it, then the earliest.
         in_flight_end: int32[n], blocks of the prompt up to which it did, 0 for none.
         stored_blocks: int64[n], blocks of prompt and output with a known key that each had inserted when it let go.
+        retracted: int32[n], how often it had to make room for the output of others.
+        recompute_tokens: int64[n], tokens of prompt and output that were computed again after that; they stand outside the
+            books, as do the hits of the matches that a retracted request makes.
         removals: None unless asked for.
     """
 
@@ -53,6 +56,8 @@ class RunningReplayed:
     in_flight: NDArray[np.int32]
     in_flight_end: NDArray[np.int32]
     stored_blocks: NDArray[np.int64]
+    retracted: NDArray[np.int32]
+    recompute_tokens: NDArray[np.int64]
     removals: Removals | None
 
 
@@ -134,6 +139,8 @@ def _run(
             in_flight=np.full(n, -1, np.int32),
             in_flight_end=np.zeros(n, np.int32),
             stored_blocks=np.zeros(n, np.int64),
+            retracted=np.zeros(n, np.int32),
+            recompute_tokens=np.zeros(n, np.int64),
             removals=None,
         )
         status = kernel.replay_running(
@@ -160,6 +167,8 @@ def _run(
             out.in_flight,
             out.in_flight_end,
             out.stored_blocks,
+            out.retracted,
+            out.recompute_tokens,
         )
         if status >= 0:
             break

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from prefixledger.replay.extent_lists_kernel import heap_pop, heap_push
 from prefixledger.replay.extents_kernel import AS_DECODED, AT_RELEASE, IGNORE
 from prefixledger.replay.jit import kernel
-from prefixledger.replay.sglang_flight_kernel import begin_computing, computing, end_computing
+from prefixledger.replay.sglang_flight_kernel import begin, computing, end_computing
 from prefixledger.replay.sglang_moves_kernel import evict, expire, forget_all, insert
 from prefixledger.replay.sglang_nodes_kernel import (
     ADMITS,
@@ -15,34 +15,40 @@ from prefixledger.replay.sglang_nodes_kernel import (
     EPOCH,
     EVENTS,
     HI,
+    LEFT_OUTPUT,
+    LEFT_US,
     LOCKED,
+    NEXT,
     NODE,
     OWN,
     OWN_SLOTS,
-    PLACE,
-    PLACE_REACHED,
+    QUEUED_US,
     REACH,
     REMOVED,
     REPLICA,
+    SHOWN,
     SIZE,
     SLOTS,
+    TOKENS,
+    WAITING,
     access,
     empty_tables,
     lock,
     locked_hits,
     unlock,
 )
+from prefixledger.replay.sglang_retract_kernel import GROW, INSERT, RELEASE, next_growth_us, retract
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_INSERT, _GROW, _RELEASE, _RESET, _ADMIT, _NOTHING = range(6)
+_RESET, _ADMIT, _NOTHING = range(RELEASE + 1, RELEASE + 4)
 _NEVER = 1 << 62
 
 
 @kernel
-def replay_running(
+def replay_running(  # noqa: D417, PLR0911 - what it shares with `replay_extents` is described there
     rows: NDArray[np.int32],
     row_start: NDArray[np.int64],
     arrival_us: NDArray[np.int64],
@@ -86,6 +92,8 @@ def replay_running(
     in_flight: NDArray[np.int32],
     in_flight_end: NDArray[np.int32],
     stored_blocks: NDArray[np.int64],
+    retracted: NDArray[np.int32],
+    recompute_tokens: NDArray[np.int64],
 ) -> int:
     """Replay the lookups of one pool.
 
@@ -98,57 +106,34 @@ def replay_running(
 
     First come, first served: the head of the queue is matched when it fits, that is when its slots but those that are
     locked already fit beside what is locked and owned; it is tried again after an insert or a release. A prompt larger
-    than the cache is refused when its turn comes. Output that finds no room: all or nothing ``AT_RELEASE``;
-    ``AS_DECODED`` the request stops growing. At equal times: inserts, growth, releases, resets, admissions; the first
+    than the cache is refused when its turn comes. Output that finds no room: all or nothing ``AT_RELEASE``; ``AS_DECODED``
+    requests are retracted, see ``retract``; the last that decodes, one that fills the whole cache, and any under a TTL, which
+    no engine has, stop growing instead. What a retracted request does later stands outside the books. At equal times: inserts, growth, releases, resets, admissions; the first
     three by (time, row). With a TTL a block cannot be matched once it was last used by an admission more than ``ttl_us``
     ago; a request older than that, or than a reset, inserts nothing more; what is locked keeps its room to the end.
 
     Time O(path entries + nodes walked + running requests · lookups), memory by live nodes and one number per block.
 
     Args:
-        rows: int32[n], rows grouped by replica, in order of arrival; within a replica they ascend.
-        row_start: int64[replicas + 1], where each replica's rows start in ``rows``.
-        arrival_us: int64[n], not falling within a replica.
-        prompt_tokens: int64[n], at least 1.
-        keyed_blocks: int64[n], full blocks of the prompt with a known key; nobody can match further ones.
-        reach_blocks: int64[n], blocks that are matched at all.
-        hold_us: int64[n], from admission to release if nothing is hit.
-        prefill_us: int64[n], the part of it before the first output token.
-        output_tokens: int64[n].
-        output_keyed_blocks: int64[n], like ``keyed_blocks`` for prompt + output.
-        path_offset: int64[n + 1], row i walks ``path_chain[path_offset[i]:path_offset[i + 1]]`` from the root.
-        path_chain: int32[entries].
-        chain_length: int32[c], blocks of each chain.
-        reset_start: int64[replicas + 1], where each replica's resets start.
-        reset_at_us: int64[resets], not falling within a replica.
-        reset_force: bool[resets], false: ignored while a request runs on the replica.
-        block_size: Tokens per block.
-        capacity: Blocks per replica.
-        ttl_us: -1 for none.
-        output: ``IGNORE``, ``AT_RELEASE`` or ``AS_DECODED``.
-        hit_saves_us: How much a hit block shortens the prefill.
-        log: Whether to fill ``removals``.
+        rows: From here to ``log`` as for ``extents_kernel.replay_extents``, without ``in_line``.
         chain_depth: int32[c], blocks above each chain.
         chain_first: int64[c], blocks of all chains before each.
         nodes: int64[any, 11]; scratch.
         start_of: int32[blocks], zeros; scratch: the node that begins with each block.
-        requests: int64[n, 9], zeros; scratch.
+        requests: int64[n, 16], zeros; scratch.
         heap_at: int64[3 n]; scratch.
         heap_what: int64[3 n]; scratch: row, plus n times the kind of event.
         leaf_at: int64[any]; scratch.
         leaf_node: int64[any]; scratch.
-        pool: int64[14]; scratch.
+        pool: int64[16]; scratch.
         removals: int32[any, 7], out, by replica and time, see ``replay_radix``.
         removal_at_us: int64[any], out; for expired blocks the last moment at which they were valid.
-        hit_blocks: int32[n], out.
-        admitted_us: int64[n], out.
-        finished_us: int64[n], out.
-        refused: bool[n], out, zeros.
-        reset_ignored: bool[resets], out, zeros.
-        first_eviction_us: int64[replicas], out, filled with -1.
+        hit_blocks: From here to ``first_eviction_us`` as there.
         in_flight: int32[n], out, filled with -1: the running request that computes what this one misses first.
         in_flight_end: int32[n], out, zeros: how deep it does.
         stored_blocks: int64[n], out, zeros: blocks with a known key that it inserted.
+        retracted: int32[n], out, zeros: how often.
+        recompute_tokens: int64[n], out, zeros: tokens computed again after that.
 
     Returns:
         The number of removals, or which scratch array was too small.
@@ -169,8 +154,11 @@ def replay_running(
         while True:
             at = _NEVER
             action = _NOTHING
-            if head < end and not blocked:
-                at = max(arrival_us[rows[head]], now)
+            resumed = pool[WAITING] >= 0 and (
+                head == end or arrival_us[rows[head]] >= requests[pool[WAITING], QUEUED_US]
+            )
+            if not blocked and (resumed or head < end):
+                at = now if resumed else max(arrival_us[rows[head]], now)
                 action = _ADMIT
             if reset < reset_end and reset_at_us[reset] <= at:
                 at = reset_at_us[reset]
@@ -222,15 +210,17 @@ def replay_running(
             # What the step asks for: slots of its own, then what it brings into the tree.
             need = 0
             if action == _ADMIT:
-                row = rows[head]
-                slots = (prompt_tokens[row] + block_size - 1) // block_size
+                row = pool[WAITING] if resumed else rows[head]
+                tokens = requests[row, TOKENS] if resumed else prompt_tokens[row]
+                slots = (tokens + block_size - 1) // block_size
                 if slots > capacity:
                     refused[row] = True
                     hit_blocks[row] = 0
                     admitted_us[row] = finished_us[row] = now
                     head += 1
                     continue
-                limit = min((prompt_tokens[row] - 1) // block_size, keyed_blocks[row], reach_blocks[row])
+                keyed = min(output_keyed_blocks[row], tokens // block_size) if resumed else keyed_blocks[row]
+                limit = min((tokens - 1) // block_size, keyed, reach_blocks[row])
                 room = capacity - pool[OWN] - pool[LOCKED]
                 if slots > room:
                     locked = locked_hits(
@@ -247,7 +237,9 @@ def replay_running(
                     if slots - locked > room:
                         blocked = True
                         continue
-                head += 1
+                if resumed:
+                    pool[WAITING] = requests[row, NEXT]
+                head += int(not resumed)
                 running += 1
                 pool[CLOCK] += 1
                 x = access(
@@ -270,52 +262,53 @@ def replay_running(
                     return x
                 lock(nodes, pool, x, 0)
                 hits = nodes[x, HI]
-                if hits < limit:
+                if hits < limit and not resumed:
                     computing(
-                        path_offset,
-                        path_chain,
-                        chain_depth,
-                        chain_length,
-                        requests,
-                        admitted_us,
-                        in_flight,
-                        in_flight_end,
-                        pool,
-                        row,
-                        hits,
-                        limit,
-                        epoch,
-                        -_NEVER if ttl_us < 0 else now - ttl_us,
-                    )
+                        path_offset, path_chain, chain_depth, chain_length, requests, admitted_us, in_flight,
+                        in_flight_end, pool, row, hits, limit, epoch, -_NEVER if ttl_us < 0 else now - ttl_us,
+                    )  # fmt: skip
                 need = slots - hits
-                saved = min(prefill_us[row], int(hits * hit_saves_us + 0.5))
-                hit_blocks[row] = hits
-                admitted_us[row] = now
-                finished_us[row] = now + hold_us[row] - saved
-                requests[row, NODE] = x
-                requests[row, PLACE] = pool[PLACE_REACHED]
-                requests[row, OWN_SLOTS] = 0
-                requests[row, EPOCH] = epoch
-                requests[row, REACH] = keyed_blocks[row] if output == IGNORE else output_keyed_blocks[row]
-                requests[row, SLOTS] = slots
-                begin_computing(requests, pool, row)
-                heap_push(heap_at, heap_what, pool[EVENTS], now + prefill_us[row] - saved, _INSERT * n + row)
-                heap_push(heap_at, heap_what, pool[EVENTS] + 1, finished_us[row], _RELEASE * n + row)
+                prefill = prefill_us[row] * tokens // prompt_tokens[row] if resumed else prefill_us[row]
+                first_us = now + prefill - min(prefill, int(hits * hit_saves_us + 0.5))
+                if resumed:
+                    finished_us[row] = first_us + requests[row, LEFT_US]
+                    recompute_tokens[row] += tokens - hits * block_size
+                else:
+                    finished_us[row] = first_us + hold_us[row] - prefill
+                    hit_blocks[row] = hits
+                    admitted_us[row] = now
+                    requests[row, TOKENS], requests[row, LEFT_OUTPUT] = tokens, output_tokens[row]
+                reach = keyed_blocks[row] if output == IGNORE else output_keyed_blocks[row]
+                begin(requests, pool, row, x, epoch, first_us, slots, reach)
+                heap_push(heap_at, heap_what, pool[EVENTS], first_us, INSERT * n + row)
+                heap_push(heap_at, heap_what, pool[EVENTS] + 1, finished_us[row], RELEASE * n + row)
                 pool[EVENTS] += 2
             else:
                 row = heap_what[0] - action * n
                 heap_pop(heap_at, heap_what, pool[EVENTS])
                 pool[EVENTS] -= 1
             alive = requests[row, EPOCH] == epoch and (ttl_us < 0 or now - admitted_us[row] <= ttl_us)
-            tokens = prompt_tokens[row]
+            tokens = requests[row, TOKENS] if action == INSERT else prompt_tokens[row]
             room = capacity - pool[OWN] - pool[LOCKED]
-            if action == _GROW:
+            if action == GROW:
+                if room < 1 and ttl_us < 0 and requests[row, SLOTS] < capacity:
+                    status = retract(
+                        prompt_tokens, nodes, requests, heap_at, heap_what, leaf_at, leaf_node, pool, finished_us,
+                        retracted, row, now, capacity, block_size,
+                    )  # fmt: skip
+                    if status < 0:
+                        return status
+                    running -= status
+                    blocked = blocked and status == 0
+                    if requests[row, SHOWN] == 0:
+                        continue
+                    room = capacity - pool[OWN] - pool[LOCKED]
                 if room < 1:  # it stops growing
                     requests[row, REACH] = min(requests[row, REACH], requests[row, SLOTS])
                     continue
                 need = 1
                 requests[row, SLOTS] += 1
-            elif action == _RELEASE:
+            elif action == RELEASE:
                 if output != IGNORE and output_tokens[row] > 1:
                     tokens += output_tokens[row] - 1
                 if output == AS_DECODED:
@@ -325,13 +318,10 @@ def replay_running(
                     if need > room:
                         need = 0
                         tokens = prompt_tokens[row]
-            if output == AS_DECODED and action in (_GROW, _ADMIT) and output_tokens[row] > 1:
-                step = requests[row, SLOTS] * block_size - prompt_tokens[row]
-                if step < output_tokens[row] - 1:
-                    saved = min(prefill_us[row], int(hit_blocks[row] * hit_saves_us + 0.5))
-                    first_us = admitted_us[row] + prefill_us[row] - saved
-                    grow_us = first_us + step * (finished_us[row] - first_us) // (output_tokens[row] - 1)
-                    heap_push(heap_at, heap_what, pool[EVENTS], grow_us, _GROW * n + row)
+            if output == AS_DECODED and action in (GROW, _ADMIT):
+                grow_us = next_growth_us(requests, finished_us, row, block_size)
+                if grow_us >= 0:
+                    heap_push(heap_at, heap_what, pool[EVENTS], grow_us, GROW * n + row)
                     pool[EVENTS] += 1
 
             if pool[SIZE] + pool[OWN] + need > capacity and need > 0:
@@ -362,12 +352,12 @@ def replay_running(
             pool[OWN] += need
             requests[row, OWN_SLOTS] += need
 
-            if action in (_INSERT, _RELEASE):
+            if action in (INSERT, RELEASE):
                 blocked = False
                 if alive:
                     full = tokens // block_size
                     keyed = keyed_blocks[row]
-                    if action == _RELEASE and output != IGNORE:
+                    if output != IGNORE and (action == RELEASE or retracted[row] > 0):
                         keyed = min(output_keyed_blocks[row], full)
                     status = insert(
                         path_offset,
@@ -388,10 +378,13 @@ def replay_running(
                     if status < 0:
                         return status
                     stored_blocks[row] = keyed
-                if action == _INSERT and not (alive and requests[row, REACH] > keyed_blocks[row]):
-                    end_computing(requests, pool, row)
-            if action == _RELEASE:
+                if action == INSERT:
+                    requests[row, SHOWN] = 1
+                    if not (alive and requests[row, REACH] > keyed):
+                        end_computing(requests, pool, row)
+            if action == RELEASE:
                 running -= 1
+                requests[row, SHOWN] = 0
                 end_computing(requests, pool, row)
                 pool[OWN] -= requests[row, OWN_SLOTS]
                 status = unlock(nodes, leaf_at, leaf_node, pool, requests[row, NODE])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import traces
 from prefixledger.replay.chains import build_chains, build_paths
+from prefixledger.replay.extent_tables import UNLIMITED_BLOCKS
 from prefixledger.replay.extents import Output, Resets, Traffic, replay_extents
 from prefixledger.replay.profile_runs import keys_of_extents
 from prefixledger.replay.sglang import radix_pool
@@ -49,6 +50,7 @@ def _upper(log: Log, profile: str = "vllm"):
         path_chain=paths.chain,
         hold_us=column("hold"),
         prefill_us=column("prefill"),
+        reach_blocks=np.where(column("bypassed"), 0, UNLIMITED_BLOCKS),
     )
     ttl_us = None if log.ttl < 0 else log.ttl
     size = {"capacity_blocks": log.capacity, "ttl_us": ttl_us, "log_removals": True}
@@ -75,7 +77,7 @@ def _upper(log: Log, profile: str = "vllm"):
         replica=column("replica")[order].astype(np.int32),
         prompt_tokens=tokens[order],
         keyed_blocks=keyed[order],
-        cap_blocks=vllm_cap_blocks(tokens, keyed, log.block)[order],
+        cap_blocks=np.where(column("bypassed"), 0, vllm_cap_blocks(tokens, keyed, log.block))[order],
         refused=found.refused[order],
     )
     upper = Upper(
@@ -210,6 +212,8 @@ def test_a_tier_follows_it_under_pressure(profile):
     for seed in range(300):
         rng = random.Random(seed)
         log = random_log(rng, longest=30)
+        for row in log.rows:
+            row.bypassed = rng.random() < 0.1
         seen += _assert_follows(log, _random_rules(rng, log.capacity), profile)
     assert min(seen[k] for k in ("host", "gone", "expired")) > 300, seen
     assert (seen["output"] > 300) == (profile != "sglang")
