@@ -5,9 +5,9 @@ Sizes that a router counts in characters stand here in tokens, because a log of 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from prefixledger.config.toml_file import Part, checked, near_hint, refusal
 from prefixledger.config.units import parse_duration_us
@@ -29,9 +29,15 @@ def _lasting(value: str) -> str:
     return value
 
 
+def _passing(value: str) -> str:
+    if checked(parse_duration_us, value) is None:
+        raise refusal("it must not be for ever", 'write "0s", "50ms" …')
+    return value
+
+
 Duration = Annotated[str, AfterValidator(_duration)]
 Lasting = Annotated[str, AfterValidator(_lasting)]
-
+Passing = Annotated[str, AfterValidator(_passing)]
 
 Events = Literal["never", "if-known", "always"]
 """Whether a router is told what the caches hold: if that is known while requests are routed, or it cannot do without."""
@@ -45,14 +51,38 @@ class RouterOptions(Part):
         """Whether KV events tell the router what the caches hold."""
         return "never"
 
+    @property
+    def lag_us(self) -> int:
+        """Microseconds until it is told."""
+        return 0
 
-def _mode(modes: dict[str, Events]) -> AfterValidator:
-    def known(value: str) -> str:
-        if value not in modes:
-            raise refusal(f"there is no mode {value!r}", near_hint(value, list(modes), "modes that exist"))
+
+class ToldOptions(RouterOptions):
+    """Options of a router that KV events can tell what the caches hold."""
+
+    MODES: ClassVar[dict[str, Events]] = {}
+
+    mode: str = ""
+    event_lag: Passing = "0s"
+
+    @field_validator("mode")
+    @classmethod
+    def _exists(cls, value: str) -> str:
+        if value not in cls.MODES:
+            raise refusal(
+                f"there is no mode {value!r}", near_hint(value, list(cls.MODES), "modes that exist")
+            )
         return value
 
-    return AfterValidator(known)
+    @property
+    def events(self) -> Events:
+        """Whether KV events tell the router what the caches hold."""
+        return self.MODES[self.mode]
+
+    @property
+    def lag_us(self) -> int:
+        """Microseconds until it is told."""
+        return parse_duration_us(self.event_lag) or 0
 
 
 class LeastLoaded(RouterOptions):
@@ -136,14 +166,12 @@ class CacheAware(RouterOptions):
     no_match: Literal["least-loaded", "smallest-tree"] = "least-loaded"
 
 
-_KV_AWARE: dict[str, Events] = {"auto": "if-known", "exact": "always", "approximate": "never"}
-_LLM_D: dict[str, Events] = {"approximate": "never", "precise": "always"}
-
-
-class KvAware(RouterOptions):
+class KvAware(ToldOptions):
     """NVIDIA Dynamo's KV router, with KV events (``exact``) or without them (``approximate``: it knows what it sent)."""
 
-    mode: Annotated[str, _mode(_KV_AWARE)] = "auto"
+    MODES: ClassVar[dict[str, Events]] = {"auto": "if-known", "exact": "always", "approximate": "never"}
+
+    mode: str = "auto"
     overlap_score_credit: FACTOR = 1.0
     overlap_credit_decay: FACTOR = 0.0
     prefill_load_scale: FACTOR = 1.0
@@ -153,16 +181,13 @@ class KvAware(RouterOptions):
     max_tree_blocks: POSITIVE = 2**20
     prune_target: SHARE = 0.8
 
-    @property
-    def events(self) -> Events:
-        """Whether KV events tell the router what the caches hold."""
-        return _KV_AWARE[self.mode]
 
-
-class LlmDPrefix(RouterOptions):
+class LlmDPrefix(ToldOptions):
     """llm-d's prefix scorer beside its queue and KV utilization scorers, in its default profile."""
 
-    mode: Annotated[str, _mode(_LLM_D)] = "approximate"
+    MODES: ClassVar[dict[str, Events]] = {"approximate": "never", "precise": "always"}
+
+    mode: str = "approximate"
     prefix_weight: FACTOR = 3.0
     queue_weight: FACTOR = 2.0
     kv_weight: FACTOR = 2.0
@@ -170,11 +195,6 @@ class LlmDPrefix(RouterOptions):
     max_prefix_tokens: POSITIVE = 131_072
     lru_blocks: POSITIVE | None = None
     match_length_weight: SHARE = 0.0
-
-    @property
-    def events(self) -> Events:
-        """Whether KV events tell the router what the caches hold."""
-        return _LLM_D[self.mode]
 
 
 class ProductionStackPrefix(RouterOptions):
@@ -234,10 +254,12 @@ ROUTER_COMMENTS: dict[tuple[str, str], str] = {
     ("CacheAware", "max_tree_tokens"): "per replica, counted in tokens of full blocks",
     ("CacheAware", "no_match"): "least-loaded | smallest-tree (old releases)",
     ("KvAware", "mode"): "exact: by KV events | approximate: by what it sent | auto: exact where it can be",
+    ("KvAware", "event_lag"): "exact only: until the router hears of what a cache stored or removed",
     ("KvAware", "ttl"): "approximate only, as the two below",
     ("KvAware", "temperature"): "0: least cost, ties drawn",
     ("KvAware", "max_tree_blocks"): "over all replicas",
     ("LlmDPrefix", "mode"): "approximate: by what it sent | precise: by KV events, in blocks of the engine",
+    ("LlmDPrefix", "event_lag"): "precise only: until the router hears of what a cache stored or removed",
     ("LlmDPrefix", "block_tokens"): "or the block size where that is larger",
     ("ProductionStackPrefix", "chunk_tokens"): "128 characters at 4 a token",
     ("AibrixPrefix", "block_tokens"): "4 bytes; a log of blocks knows whole blocks only",

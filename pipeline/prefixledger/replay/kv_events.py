@@ -24,21 +24,23 @@ if TYPE_CHECKING:
 class KvEvents:
     """What the caches of a pool hold while its lookups, in order of arrival, are being routed."""
 
-    def __init__(self, caches: LiveCaches, queue: NDArray[np.int64]) -> None:
+    def __init__(self, caches: LiveCaches, queue: NDArray[np.int64], lag_us: int = 0) -> None:
         """Begin with nobody routed.
 
         Args:
             caches: At their start; rows in the order in which they ask to be admitted.
             queue: int64[k], lookup of each of these rows.
+            lag_us: How long it takes until the router hears of what happened.
         """
         row = np.empty(queue.size, np.int64)
         row[queue] = np.arange(queue.size)
         self._row: list[int] = row.tolist()
         self._caches = caches
+        self._lag_us = lag_us
 
     def match(self, lookup: int, now_us: int) -> list[int]:
-        """Count the blocks at the head of a prompt that each replica holds when it arrives."""
-        self._caches.advance(now_us)
+        """Count the blocks at the head of a prompt that each replica holds when it arrives, as far as is heard of by then."""
+        self._caches.advance(now_us - self._lag_us)
         resident: list[int] = self._caches.resident(self._row[lookup]).tolist()
         return resident
 
@@ -66,7 +68,8 @@ def kv_events(
     Raises:
         UsageError: It asks for them, and the caches of this pool cannot be followed while requests are routed.
     """
-    routing, wanted = pool.fleet.routing, pool.fleet.options.events
+    routing, options = pool.fleet.routing, pool.fleet.options
+    wanted = options.events
     if wanted == "never":
         return None, ()
     unknown = _unknown(pool)
@@ -93,11 +96,9 @@ def kv_events(
         hit_saves_us=residence.hit_saves_us,
         unhashed_in_line=pool.cache.unhashed_in_line,
     )
-    told = (
-        f"pool {pool.name!r}: routing {routing!r} knows at each arrival what every cache holds at that moment; "
-        "the delay and the loss of KV events are not simulated"
-    )
-    return KvEvents(caches, asked.queue), (told,)
+    heard = "at once" if options.lag_us == 0 else f"{options.lag_us / 1000:g} ms later"
+    told = f"pool {pool.name!r}: routing {routing!r} hears {heard} of what every cache stores and removes, and loses nothing of it"
+    return KvEvents(caches, asked.queue, options.lag_us), (told,)
 
 
 def _unknown(pool: Pool) -> str | None:

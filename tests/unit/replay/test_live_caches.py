@@ -67,21 +67,21 @@ def _routed_at(log, rng, latest):
     return at
 
 
-def _assert_live(log, rng, *, latest):
-    """Route by what is held, with detours; compare with the twin at every arrival and with the usual replay at the end."""
+def _assert_live(log, rng, *, latest, lag=0):
+    """Route by what is held a while ago, with detours; compare with the twin at every arrival and with the usual replay at the end."""
     traffic, lengths, rules = _inputs(log)
     live = LiveCaches(traffic, lengths, **rules)
     routed_at = _routed_at(log, rng, latest)
     chosen = np.full(len(log.rows), -1, np.int32)
     seen = Counter()
     for row in sorted(range(len(log.rows)), key=lambda number: (routed_at[number], number)):
-        live.advance(routed_at[row])
+        live.advance(routed_at[row] - lag)
         held = live.resident(row).tolist()
         placed = [replace(each, replica=int(chosen[n])) for n, each in enumerate(log.rows) if chosen[n] >= 0]
         twin = Twin(
             placed, log.block, log.capacity, REPLICAS, log.ttl, log.output, log.hit_saves_us, log.resets
         )
-        twin.until = routed_at[row]
+        twin.until = routed_at[row] - lag
         twin.run()
         assert held == twin.held(log.rows[row])
         seen["uneven"] += len(set(held)) > 1
@@ -104,7 +104,7 @@ def _assert_live(log, rng, *, latest):
 @given(rng=st.randoms(use_true_random=False))
 def test_live_caches_hold_what_a_replay_of_those_routed_so_far_leaves(rng):
     """At every arrival the blocks of the twin, whatever the residence, output, TTL and resets; the same hits in the end."""
-    _assert_live(random_log(rng, longest=12), rng, latest=rng.choice([0, 0, 4]))
+    _assert_live(random_log(rng, longest=12), rng, latest=rng.choice([0, 0, 4]), lag=rng.choice([0, 0, 3]))
 
 
 @pytest.mark.parametrize("output", ["ignore", "at_release", "as_decoded"])
@@ -116,7 +116,7 @@ def test_live_caches_under_pressure(output):
         log = random_log(rng, output=output, longest=25)
         for row in log.rows if seed % 4 == 0 else ():
             row.bypassed = rng.random() < 0.3
-        seen += _assert_live(log, rng, latest=seed % 3 * 3)
+        seen += _assert_live(log, rng, latest=seed % 3 * 3, lag=seed % 5)
     assert min(seen[name] for name in ("uneven", "hit", "waits")) > 40, seen
     assert seen["preempted"] > 10 or output != "as_decoded", seen
 

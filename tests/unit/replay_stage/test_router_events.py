@@ -20,8 +20,8 @@ from stage_support import SECOND, make_log
 RATES = "[in_flight]\nresidence = 'none'\nprefill_ms_per_token = 10\ndecode_ms_per_token = 0\n"
 
 
-def _scenario(routing, mode, more=RATES, *, cache="", replicas=1):
-    router = f"[fleet.router]\nmode = '{mode}'\n"
+def _scenario(routing, mode, more=RATES, *, cache="", replicas=1, options=""):
+    router = f"[fleet.router]\nmode = '{mode}'\n{options}\n"
     fleet = f'[fleet]\nrouting = "{routing}"\nreplicas = {replicas}\n'
     return parse_scenario(f"[cache]\n{cache}\n{fleet}{router}{more}")
 
@@ -63,6 +63,18 @@ def test_told_routers_know_of_output_and_of_resets():
         run = run_pool(pool, log, build_chains(log.forest.parent))
         assert run.hit_blocks.tolist() == [0, first_hits, 0]
         assert [BRANCHES[branch] for branch in pool.branch] == ["least_loaded", "affinity", "least_loaded"]
+
+
+@pytest.mark.parametrize(
+    ("lag", "second"), [("0s", "affinity"), ("1s", "affinity"), ("1001ms", "least_loaded")]
+)
+def test_events_take_their_time(lag, second):
+    """A prompt comes again after a second: the router has heard of the first where its events take no longer."""
+    log = make_log([{"at_us": n * SECOND, "ids": [1, 2], "prompt_tokens": 33} for n in range(2)])
+    scenario = _scenario("kv-aware", "exact", options=f"event_lag = '{lag}'")
+    assert _branches(log, scenario) == ["least_loaded", second]
+    with pytest.raises(UsageError, match="must not be for ever"):
+        _scenario("kv-aware", "exact", options="event_lag = 'none'")
 
 
 @pytest.mark.parametrize(
