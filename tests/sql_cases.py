@@ -49,6 +49,7 @@ _MADE_IN_PYTHON = {
     "conversations": ("request_row", "opener_row"),
     "turns": tuple(turns.SCHEMA.names),
     "days": ("day", "from_us"),
+    "sharing": ("pool",),
     "prices": (
         "pool",
         "provider",

@@ -248,6 +248,7 @@ def page(
     to: str | None,
     tz: str,
     *,
+    month: str | None,
     fail_on: Sequence[str],
     show_ids: bool,
     force: bool,
@@ -258,7 +259,7 @@ def page(
         UsageError: A time, the zone or a rule does not exist, or a foreign file is in the way.
     """
     from prefixledger import report
-    from prefixledger.config.units import parse_time_us
+    from prefixledger.config.units import month_us, parse_time_us
     from prefixledger.report.rules import rules
 
     try:
@@ -267,6 +268,10 @@ def page(
         raise UsageError(f"there is no time zone {tz!r}", hint='write "UTC", "Europe/Berlin" …') from error
     report.check(Path(output), force=force)
     first, last = (None if text is None else parse_time_us(text, zone) for text in (from_, to))
+    if month is not None:
+        if from_ is not None or to is not None:
+            raise UsageError("a month has a beginning and an end", hint="leave out --from and --to")
+        first, last = month_us(month, zone)
     return Page(Path(output), first, last, tz, show_ids, rules(fail_on))
 
 

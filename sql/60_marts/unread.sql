@@ -26,9 +26,10 @@ found as (
         writes.first_token,
         any_value(writes.written_tokens) as written_tokens,
         any_value(writes.written_1h_tokens) as written_1h_tokens,
+        -- least() and greatest() skip null: without a reader they would say that everything was read.
         sum(
             least(writes.end_token, reads.end_token) - greatest(writes.first_token, reads.first_token)
-        ) as read_tokens
+        ) filter (reads.previous_row is not null) as read_tokens
     from writes
     left join reads
         on reads.previous_row = writes.request_row

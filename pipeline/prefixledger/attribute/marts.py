@@ -9,14 +9,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from prefixledger.attribute.inputs import read_requests, read_scenario
-from prefixledger.attribute.prices import costs_table, observed_bills, price_tables, simulated_bills
+from prefixledger.attribute.prices import (
+    costs_table,
+    observed_bills,
+    open_costs,
+    price_tables,
+    simulated_bills,
+)
 from prefixledger.attribute.session import Session
+from prefixledger.attribute.shared_costs import share, sharing
 from prefixledger.attribute.window import Window, bucket_us, days
 from prefixledger.economics.rates import SLOT_US
 from prefixledger.errors import UsageError
 from prefixledger.workspace import write_json, write_table
 
 if TYPE_CHECKING:
+    from decimal import Decimal
     from pathlib import Path
 
     from prefixledger.attribute.prices import CardUse
@@ -56,7 +64,9 @@ STEPS = (
     "60_marts/billed_usage",
     "60_marts/paid",
     "60_marts/unread",
+    "60_marts/valued",
     "60_marts/spend",
+    "60_marts/touches",
 )
 CHECKS = ("70_checks/marts_close", "70_checks/draws_close", "70_checks/spend_closes")
 _FILES = (
@@ -75,6 +85,7 @@ class Marts:
         cards: The rate cards that apply, with the TTL that writes are made for.
         bills: Money by the hits and misses of the replay, one bill for each currency.
         observed_bills: Money by the usage that the log carries, of the requests that carry it.
+        open_costs: What ``observed_bills`` may be higher by currency, where the log does not say for how long it wrote.
         totals: By basis, and in all.
         left_out: Requests that are no lookups, by reason.
         causes: Missed tokens by cause.
@@ -104,6 +115,7 @@ class Marts:
     cards: tuple[CardUse, ...]
     bills: tuple[Bill, ...]
     observed_bills: tuple[Bill, ...]
+    open_costs: dict[str, Decimal]
     totals: pa.Table
     left_out: pa.Table
     causes: pa.Table
@@ -161,19 +173,23 @@ def _aggregate(session: Session, scenario: Scenario, window: Window) -> Marts:
     session.run(STEPS_BEFORE_PRICES, parameters)
     prices = price_tables(session.table("uses"), scenario)
     session.bind({"prices": prices.prices, "cards": prices.cards, "days": days(window)})
+    session.bind({"sharing": sharing(scenario)})
     session.run(STEPS, parameters)
     session.check(CHECKS)
     simulated = simulated_bills(prices.used, session.table("billed_reads"), session.table("billed_misses"))
-    observed = observed_bills(prices.used, session.table("billed_usage"))
+    usage = session.table("billed_usage")
+    observed = observed_bills(prices.used, usage)
     tables = {
         field.name: session.table(field.name) for field in fields(Marts) if f"60_marts/{field.name}" in STEPS
     }
+    tables["spend"] = share(tables["spend"], session.table("touches"))
     return Marts(
         window=window,
         bucket_us=bucket,
         cards=prices.used,
         bills=simulated,
         observed_bills=observed,
+        open_costs=open_costs(prices.used, usage),
         costs=costs_table((("simulated", simulated), ("observed", observed))),
         **tables,
     )

@@ -73,7 +73,9 @@ def price_tables(uses: pa.Table, scenario: Scenario) -> PriceTables:
         tiers = _tiers(scenario, pool, use)
         ends = [tier.above_tokens for tier in tiers[1:]] + [_LONGEST]
         for tier, upto in zip(tiers, ends, strict=True):
-            number = used.setdefault(CardUse(tier.card, pool.cache.ttl_us), len(used))
+            # Usage says for how long it wrote, whatever the pool is replayed under.
+            ttl_us = None if use["basis"] == "observed" else pool.cache.ttl_us
+            number = used.setdefault(CardUse(tier.card, ttl_us), len(used))
             rows.append({**use, "above_tokens": tier.above_tokens, "upto_tokens": upto, "card": number})
     fields = [(name, pa.int64()) for name in ("above_tokens", "upto_tokens", "card")]
     prices = pa.Table.from_pylist(rows, schema=pa.schema([*uses.schema, *fields]))
@@ -131,6 +133,22 @@ def observed_bills(used: tuple[CardUse, ...], usage: pa.Table) -> tuple[Bill, ..
         )
         for row in usage.to_pylist()
     )
+
+
+def open_costs(used: tuple[CardUse, ...], usage: pa.Table) -> dict[str, Decimal]:
+    """Return by currency how much more the observed bills are if all writes of untold lifetime were for the longest.
+
+    Args:
+        used: As in ``PriceTables``.
+        usage: Columns card, open_tokens.
+    """
+    found: dict[str, Decimal] = {}
+    for row in usage.to_pylist():
+        card = used[row["card"]].card
+        more = row["open_tokens"] * (card.write_1h - card.write)
+        if more > 0:
+            found[card.currency] = found.get(card.currency, Decimal(0)) + more
+    return found
 
 
 def costs_table(books: Iterable[tuple[str, tuple[Bill, ...]]]) -> pa.Table:

@@ -205,6 +205,7 @@ window_options = _together(
         "--from", "from_", metavar="TIME", help="First moment of the report. [default: last whole ISO week]"
     ),
     click.option("--to", metavar="TIME", help="First moment after it."),
+    click.option("--month", metavar="YYYY-MM", help="A calendar month, as invoices have it."),
     click.option(
         "--tz",
         default="UTC",

@@ -133,6 +133,24 @@ def parse_time_us(text: str, zone: tzinfo = UTC) -> int:
     return datetime_us(moment, zone)
 
 
+def month_us(text: str, zone: tzinfo = UTC) -> tuple[int, int]:
+    """Return the first microsecond of a calendar month, and the first after it.
+
+    Args:
+        text: ``2026-11``.
+        zone: Where its days begin.
+
+    Raises:
+        UsageError: The text is no month.
+    """
+    try:
+        first = datetime.strptime(text.strip(), "%Y-%m").replace(tzinfo=zone)
+    except ValueError:
+        raise UsageError(f"{text!r} is not a month", hint="write 2026-11") from None
+    year, month = divmod(first.year * 12 + first.month, 12)
+    return datetime_us(first), datetime_us(first.replace(year=year, month=month + 1))
+
+
 def datetime_us(moment: datetime, zone: tzinfo = UTC) -> int:
     """Return microseconds since 1970, reading a time without zone in ``zone``."""
     aware = moment if moment.tzinfo else moment.replace(tzinfo=zone)

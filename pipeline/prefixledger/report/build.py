@@ -20,6 +20,7 @@ from prefixledger.config.scenario import load_scenario
 from prefixledger.report import from_marts
 from prefixledger.report.curve_points import pool_curves
 from prefixledger.report.findings import derive
+from prefixledger.report.money import spends
 from prefixledger.report.numbers import moment
 from prefixledger.report.parts import Source
 from prefixledger.report.prefix_tree import prefix_tree
@@ -77,6 +78,7 @@ def build(workspace: Workspace, replays: Sequence[ReplaySummary], stretch: Stret
         events=from_marts.events(marts),
         silent_writes=from_marts.silent_writes(marts),
         engines=from_marts.engines(marts) if marts.engine_hours.num_rows else None,
+        spend=spends(marts.spend),
     )
     return replace(view, findings=derive(view))
 

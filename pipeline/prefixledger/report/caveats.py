@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from prefixledger.ingest.text.scale import APPROXIMATE
 from prefixledger.replay.notes import PARTIAL
-from prefixledger.report.numbers import clean, count, percent, whole
+from prefixledger.report.numbers import clean, count, money, percent, whole
 
 if TYPE_CHECKING:
     from prefixledger.report.view import ReportView, Result
@@ -29,7 +29,7 @@ def caveats_of(view: ReportView) -> tuple[str, ...]:
         found.append(
             f"The router draws, so this is one of several outcomes: the hit rate is {result.spread.told}, the replay's among them."
         )
-    found += [_refused_caveat(result), *_partial_caveats(result)]
+    found += [_loss_caveat(result), _refused_caveat(result), *_partial_caveats(result)]
     rejected = sum(s.rejected for s in view.sources)
     if rejected:
         records = sum(s.records for s in view.sources)
@@ -70,6 +70,16 @@ def _refused_caveat(result: Result) -> str:
     return (
         f"{percent(share)} of the prompt tokens are of prompts larger than the whole cache of their replica, which an "
         "engine refuses: check the capacity of the scenario."
+    )
+
+
+def _loss_caveat(result: Result) -> str:
+    """Say that the cache costs more than it saves; in prefill tokens it cannot."""
+    lost = [cost for cost in result.costs if cost.saved < 0]
+    return " ".join(
+        f"Caching costs {money(-cost.saved, cost.currency)} more than it saves: {money(cost.actual, cost.currency)} against "
+        f"{money(cost.uncached, cost.currency)} without a cache, output included."
+        for cost in lost
     )
 
 

@@ -308,6 +308,7 @@ def prefill_hours(marts: Marts, speeds: Mapping[int, float]) -> float | None:
 
 
 def _cost(bill: Bill, logged: Bill | None, marts: Marts, asked_tokens: int) -> Cost:
+    more = marts.open_costs.get(bill.currency)
     return Cost(
         currency=bill.currency,
         uncached=bill.uncached,
@@ -318,6 +319,8 @@ def _cost(bill: Bill, logged: Bill | None, marts: Marts, asked_tokens: int) -> C
         note=_rates(marts, bill.currency),
         effective_tokens=None if bill.multiplier is None else round(bill.multiplier * asked_tokens),
         break_even=_break_even(marts, bill.currency),
+        output=bill.output,
+        logged_high=None if logged is None or not more else logged.actual + more,
     )
 
 

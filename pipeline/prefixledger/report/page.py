@@ -14,6 +14,7 @@ from prefixledger.report.definitions import Definition, cause_lines, definitions
 from prefixledger.report.glossary import CAUSE_TERMS, WHERE_NAMES, detail_name
 from prefixledger.report.kpis import Kpi, kpis
 from prefixledger.report.load import load_notes, peers
+from prefixledger.report.money import cuts, losing, paid
 from prefixledger.report.numbers import clean
 from prefixledger.report.ranking import melting, ranking
 from prefixledger.report.time_chart import over_time
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from prefixledger.report.books import Book, Detail, EngineHour, Observed, ObservedHour
+    from prefixledger.report.money import Cut, Spend
     from prefixledger.report.parts import CapacityPoint, Curves, TtlPoint
     from prefixledger.report.view import ReportView
 
 SECTIONS = (
     ("account", "The account"),
+    ("money", "The bill"),
     ("findings", "Findings"),
     ("inputs", "Inputs"),
     ("time", "Over time"),
@@ -125,6 +128,9 @@ class Page:
         melting: For each routing whether it loads one replica far more than it would have to.
         load_notes: When the load is uneven, and when the best hit rate comes with the worst load.
         queries: For each finding, the statement that lists its misses.
+        bills: Money in all, by currency.
+        cuts: The same by model, tenant, day and so on.
+        losing: Models and tenants whose cache costs more than it saves.
         definitions: The figures, explained.
         causes: (cause, label, gloss).
     """
@@ -147,6 +153,9 @@ class Page:
     melting: tuple[bool, ...]
     load_notes: tuple[str, ...]
     queries: dict[str, str]
+    bills: tuple[Spend, ...]
+    cuts: tuple[Cut, ...]
+    losing: tuple[Spend, ...]
     definitions: tuple[Definition, ...]
     causes: tuple[tuple[str, str, str], ...]
 
@@ -174,6 +183,9 @@ def page(view: ReportView) -> Page:
         melting=melting(view.routing),
         load_notes=load_notes(view),
         queries={f.kind: _query(view, f.kind) for f in view.findings if f.kind in CAUSES},
+        bills=tuple(row for row in paid(view.spend) if row.field == "all"),
+        cuts=cuts(view.spend),
+        losing=losing(view.spend),
         definitions=definitions(view),
         causes=cause_lines(view),
     )
@@ -183,6 +195,7 @@ def _sections(view: ReportView) -> tuple[tuple[str, str], ...]:
     """Return the sections; what the service reports stands on top where the replay can be held against it."""
     observed, has_lookups = view.result.observed, view.result.total.requests > 0
     shown = [s for s in SECTIONS if has_lookups or s[0] in _WITHOUT_LOOKUPS]
+    shown = [s for s in shown if s[0] != "money" or paid(view.spend)]
     if (observed is not None and observed.compared is not None) or view.engines is not None:
         shown.sort(key=lambda section: section[0] != "observed")
     return tuple(shown)

@@ -319,6 +319,8 @@ class Cost:
         note: Which rates, in one sentence.
         effective_tokens: Uncached prompt tokens that the input as charged would buy, None where input is free.
         break_even: Hit rate at which caching costs what no caching costs, under each card with a write premium.
+        output: The part of ``uncached`` and ``actual`` that is output.
+        logged_high: ``logged`` if all writes whose lifetime the log does not say were for the longest; None: all are said.
     """
 
     currency: str
@@ -330,6 +332,18 @@ class Cost:
     note: str = ""
     effective_tokens: int | None = None
     break_even: Mapping[str, float] = field(default_factory=dict)
+    output: Decimal | None = None
+    logged_high: Decimal | None = None
+
+    @property
+    def saved(self) -> Decimal:
+        """What the cache saves; below 0 it costs more than it saves."""
+        return self.uncached - self.actual
+
+    @property
+    def saved_share(self) -> float | None:
+        """The saving over the whole bill without a cache, output included; None where that is nothing."""
+        return float(self.saved / self.uncached) if self.uncached else None
 
 
 @dataclass(frozen=True, slots=True)

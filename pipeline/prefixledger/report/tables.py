@@ -55,6 +55,7 @@ def tables(twin: dict[str, Any]) -> tuple[Csv, ...]:
             _breakdown_rows(twin),
         ),
         _of("prefixes.csv", "one shared prefix; below_ columns must not be summed", twin["prefixes"]),
+        _of("spend.csv", "what the lookups with one value of one field cost", twin["spend"]),
         _of("replicas.csv", "one replica", twin["replicas"]),
         _of(
             "observed_hours.csv",

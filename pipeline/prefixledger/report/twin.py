@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from prefixledger.report import twin_parts
 from prefixledger.report.numbers import significant
 from prefixledger.report.ranking import ranking
+from prefixledger.report.twin_money import spend_value
 from prefixledger.report.verdict import verdict
 from prefixledger.schema import CAUSES
 
@@ -49,6 +50,7 @@ def twin(view: ReportView, *, show_ids: bool = False) -> dict[str, Any]:
         "ranking": list(ranking(view.routing)),
         "engines": None if view.engines is None else twin_parts.engines_value(view.engines),
         "silent_writes": twin_parts.silent_writes_value(view),
+        "spend": [spend_value(row) for row in view.spend],
         "events": twin_parts.events_value(view),
         "findings": [twin_parts.finding_value(finding, show_ids=show_ids) for finding in view.findings],
         "recommendations": [
@@ -164,6 +166,10 @@ def _cost(cost: Cost) -> dict[str, Any]:
         "uncached": significant(cost.uncached),
         "actual": significant(cost.actual),
         "logged": significant(cost.logged),
+        "logged_high": significant(cost.logged_high),
+        "output": significant(cost.output),
+        "saved": significant(cost.saved),
+        "saved_share": significant(cost.saved_share),
         "multiplier": significant(cost.multiplier),
         "effective_tokens": cost.effective_tokens,
         "break_even": {source: significant(rate) for source, rate in cost.break_even.items()},

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from prefixledger.attribute.spread import Spread
     from prefixledger.report.books import Book, Detail, Engines, Observed, SilentWrites
     from prefixledger.report.load_parts import Balance, Branch, RoutingOption
+    from prefixledger.report.money import Spend
     from prefixledger.report.parts import (
         Breakdown,
         Cost,
@@ -192,6 +193,7 @@ class ReportView:
         events: Resets and releases, in order of time.
         findings: Ranked, largest first.
         engines: What engines said of their caches; None where they said nothing.
+        spend: Money in all, and by model, tenant, provider, service tier and day.
         silent_writes: Caches that were written on a day and never read.
     """
 
@@ -210,6 +212,7 @@ class ReportView:
     events: tuple[Event, ...] = ()
     findings: tuple[Finding, ...] = ()
     engines: Engines | None = None
+    spend: tuple[Spend, ...] = ()
     silent_writes: tuple[SilentWrites, ...] = ()
 
     @property

@@ -1,0 +1,21 @@
+-- Question: under which headings does each lookup of the window stand in the cuts of the money?
+-- Row: one lookup under one heading (field all has the whole); value is null where the log does not say.
+-- Inputs: asked, days.
+-- Columns: request_row, field, value, place
+with dated as (
+    select asked.request_row, days.day
+    from asked
+    asof join days on epoch_us(asked.started_at) >= days.from_us
+)
+select
+    asked.request_row,
+    unnest([
+        {'field': 'all', 'value': 'all', 'place': 0},
+        {'field': 'model', 'value': asked.model, 'place': 1},
+        {'field': 'tenant', 'value': asked.tenant, 'place': 2},
+        {'field': 'provider', 'value': asked.provider, 'place': 3},
+        {'field': 'service_tier', 'value': asked.service_tier, 'place': 4},
+        {'field': 'day', 'value': dated.day, 'place': 5}
+    ], recursive := true)
+from asked
+join dated using (request_row)
