@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from prefixledger.config.units import (
     Capacity,
     format_duration,
+    month_us,
     parse_capacity,
     parse_duration_us,
     parse_time_us,
@@ -105,3 +107,13 @@ def test_a_bad_time_is_refused(text: str) -> None:
     """A bare number is no time: it does not say its unit."""
     with pytest.raises(UsageError):
         parse_time_us(text)
+
+
+def test_a_month_is_as_long_as_its_calendar_says() -> None:
+    """November in New York begins in summer time and has an hour more than its 30 days."""
+    first, end = month_us("2026-11", ZoneInfo("America/New_York"))
+    assert us_datetime(first).isoformat() == "2026-11-01T04:00:00+00:00"
+    assert (end - first) // 3_600_000_000 == 30 * 24 + 1
+    assert month_us("2026-12")[1] == month_us("2027-01")[0]
+    with pytest.raises(UsageError, match="not a month"):
+        month_us("2026-13")
