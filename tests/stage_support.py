@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from prefixledger.config.events import Event
 from prefixledger.config.units import us_datetime
 from prefixledger.index import Forest, update
 from prefixledger.kernels.path_forest import PathForest
-from prefixledger.replay.lookups import Log, read_lookups, read_rows
+from prefixledger.replay.lookups import Log, read_lookups, read_rows, stable_hash
 from prefixledger.replay.named_events import NamedEvent
 from prefixledger.schema import PATHS, REQUESTS
 from prefixledger.workspace import Workspace, write_json, write_table
@@ -134,6 +135,12 @@ def make_log(rows: list[dict[str, Any]]) -> Log:
     parent = np.maximum(forest.parent, -1)
     first_seen = np.zeros(blocks, np.int64)
     return Log(kept, read_lookups(kept), Forest(parent, key, np.zeros(blocks, np.int32), first_seen, ("n",)))
+
+
+def with_real_keys(log: Log) -> Log:
+    """Return a log whose keys are spread over their whole range, as those of an index are: a ring needs that."""
+    keys = [[0, stable_hash(b"%d" % block, 0)] for block in range(log.forest.parent.size)]
+    return replace(log, forest=replace(log.forest, key=np.asarray(keys, np.uint64)))
 
 
 def read(summary: ReplaySummary, name: str) -> list[dict[str, Any]]:

@@ -66,7 +66,8 @@ def whatif(
         workspace: Folder of the stages' files.
         capacity: Capacities of one replica, a comma list or a sequence; a mere number is blocks.
         ttl: Lifetimes, as ``5m,1h,none``.
-        routing: Names of routings; another than as-logged has as many replicas as the log names, unless told.
+        routing: Names of routings, or ``all`` that place requests themselves; another than as-logged has as many replicas
+            as the log names, unless told.
         replicas: Numbers of replicas, for routings that place requests themselves.
         scenario: The baseline, or its file; None is vLLM, as logged, unlimited.
         events: See ``replay``, as for the two that follow.

@@ -33,7 +33,11 @@ if TYPE_CHECKING:
     help='Capacities of one replica: 20000 (blocks), "1000000 tokens", unlimited.',
 )
 @click.option("--ttl", metavar="A,B", help="Lifetimes: 5m,1h,none.")
-@click.option("--routing", metavar="A,B", help="Routings: as-logged,prefix-hash,cache-aware …")
+@click.option(
+    "--routing",
+    metavar="A,B",
+    help="Routings: prefix-hash,cache-aware … or all that place requests themselves.",
+)
 @click.option(
     "--replicas",
     metavar="N,M",

@@ -133,9 +133,9 @@ def _listed(name: str, given: str | Sequence[str | int] | None) -> list[str]:
 
 
 def _spelled_out(name: str, given: str | Sequence[str | int] | None) -> list[str]:
-    """Return the values of an axis; ``all`` routings are those that place every log, so not by session."""
+    """Return the values of an axis; ``all`` routings are those that place requests themselves."""
     values = _listed(name, given)
-    return list(ROUTINGS) if name == "routing" and values == ["all"] else values
+    return [r for r in ROUTINGS if r != AS_LOGGED] if name == "routing" and values == ["all"] else values
 
 
 def _capacity(text: str) -> str:

@@ -11,6 +11,8 @@ import pytest
 
 from prefixledger import api, index
 from prefixledger.cli import app
+from prefixledger.config.grid import read_grid
+from prefixledger.config.registry import ROUTINGS
 from prefixledger.errors import UsageError
 from prefixledger.workspace import Workspace
 
@@ -144,6 +146,11 @@ def test_python_csv_and_table_say_the_same(capsys: pytest.CaptureFixture[str]) -
     assert "baseline" in lines[0]
     assert f"{float(rows[1]['change_pp']):+.2f}" in lines[1]
     assert "points are against the baseline" in err
+
+
+def test_all_routings_are_those_that_place_requests_themselves() -> None:
+    """What the log placed is the baseline's affair."""
+    assert read_grid(routing="all").routing == tuple(name for name in ROUTINGS if name != "as-logged")
 
 
 ROUTED = "name = '{0}'\n[cache]\ncapacity = '20 blocks'\n[fleet]\nrouting = '{0}'\nreplicas = 2\n"

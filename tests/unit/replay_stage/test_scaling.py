@@ -4,35 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from datetime import datetime
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from prefixledger import api
 from prefixledger.config.scenario import load_scenario, parse_scenario
 from prefixledger.replay.chains import build_chains
-from prefixledger.replay.lookups import stable_hash
 from prefixledger.replay.named_events import name_events
 from prefixledger.replay.plan import make_plan
 from prefixledger.replay.pool_run import run_pool
 from prefixledger.samples import generator
-from stage_support import SECOND, make_log
+from stage_support import SECOND, make_log, with_real_keys
 from support import ROOT
 
 PREFIXES = 900
 TOLD = re.compile(r"scaled from (\d+) to (\d+) replicas, (\d+) of (\d+) prefixes")
-
-
-def _log(rows):
-    """Return a log whose keys are spread over the whole range, as those of an index are."""
-    log = make_log(rows)
-    key = np.asarray(
-        [[0, stable_hash(b"%d" % block, 0)] for block in range(log.forest.parent.size)], np.uint64
-    )
-    return replace(log, forest=replace(log.forest, key=key))
 
 
 def _rows():
@@ -52,7 +40,7 @@ def _rows():
 )
 def test_a_ring_keeps_its_keys_when_the_fleet_grows_and_modulo_loses_nearly_all(routing, moved):
     """From 8 to 9 replicas by an event: what moves is told, and it is what the first requests after it miss."""
-    log = _log(_rows())
+    log = with_real_keys(make_log(_rows()))
     scenario = parse_scenario(
         f'[fleet]\nrouting = "{routing}"\nreplicas = 8\n[in_flight]\nresidence = "none"\n'
         f"[[event]]\nat = {datetime.fromtimestamp(2 * PREFIXES + 0.5).astimezone().isoformat()}\n"
@@ -87,7 +75,7 @@ def test_the_scale_out_sample_tells_what_moves():
         }
         for row in story.rows(story.Story(tenants=60, requests_per_day=900, days=2, hosted_every=1000))
     ]
-    log = _log(rows)
+    log = with_real_keys(make_log(rows))
     ring = load_scenario(ROOT / "sample_traces" / "scale-out.scenario.toml")
     own = ring.pool[0]
     modulo = own.model_copy(update={"fleet": own.fleet.model_copy(update={"routing": "prefix-hash"})})
