@@ -134,7 +134,13 @@ def make_log(rows: list[dict[str, Any]]) -> Log:
     key = np.arange(2 * blocks, dtype=np.uint64).reshape(-1, 2)
     parent = np.maximum(forest.parent, -1)
     first_seen = np.zeros(blocks, np.int64)
-    return Log(kept, read_lookups(kept), Forest(parent, key, np.zeros(blocks, np.int32), first_seen, ("n",)))
+    namespace = np.zeros(blocks, np.int32)
+    for node, root in zip(last.tolist(), root_of.tolist(), strict=True):
+        at = node
+        while at >= 0:
+            namespace[at] = root
+            at = int(parent[at])
+    return Log(kept, read_lookups(kept), Forest(parent, key, namespace, first_seen, tuple(names)))
 
 
 def with_real_keys(log: Log) -> Log:

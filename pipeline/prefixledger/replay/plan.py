@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from prefixledger.errors import UsageError
+from prefixledger.replay.adapter_notes import adapter_notes
 from prefixledger.replay.fleet import logged_fleet, logged_names, made_fleet
 from prefixledger.replay.hosted_scopes import hosted_scopes
 from prefixledger.replay.moved import moved_notes
@@ -125,7 +126,7 @@ def make_plan(log: Log, scenario: Scenario, events: Sequence[NamedEvent]) -> Pla
         *event_notes([(plan.pool, plan.fleet) for plan in plans], events),
         *late_event_notes(events, int(started_us[0]), int(started_us[-1])),
     ]
-    told += [*replica_notes(plans), *silence_notes(plans, log), *clock_notes(log)]
+    told += [*replica_notes(plans), *silence_notes(plans, log), *adapter_notes(plans, log), *clock_notes(log)]
     told += [note for plan in plans for note in (*plan.fleet.notes, *plan.residence.notes)]
     return Plan(tuple(plans), tuple(told))
 

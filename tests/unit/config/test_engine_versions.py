@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from prefixledger.config.engine_versions import frees_in_line
+from prefixledger.config.engine_versions import adapter_key, frees_in_line
 from prefixledger.config.scenario import Cache, dump, parse_scenario
 from prefixledger.errors import UsageError
 
@@ -22,6 +22,23 @@ def test_a_version_says_where_freed_blocks_without_a_hash_go(version, in_line):
     """Up to 0.22 behind all others, from 0.24 on before them."""
     assert frees_in_line(version) is in_line
     assert Cache(version=version).unhashed_in_line is in_line
+
+
+@pytest.mark.parametrize(
+    ("version", "key"),
+    [
+        ("0.11.2", "id"),
+        ("0.12", None),
+        ("0.16.0", "name"),
+        ("v0.30.0", "name"),
+        ("0.31", None),
+        ("0.32.0", "name and path"),
+        (None, "name and path"),
+    ],
+)
+def test_a_version_says_what_an_adapter_is_known_by(version, key):
+    """By its number, by its name, or by name and path; between versions that were read nothing is guessed."""
+    assert adapter_key(version) == key
 
 
 @pytest.mark.parametrize("version", ["0.23", "0.23.2", "0.10.9", "0.9"])
