@@ -103,7 +103,7 @@ REQUESTS = Table(
         Column("labels", "labels", "other short scalar fields of the envelope with 2 to 50 values"),
         Column("namespace", "text", "everything that must be equal before keys may be compared"),
         Column("block_size", "small", "tokens per block; 0 where the row has no keys"),
-        Column("prompt_tokens", "int", "tokens the model had to see"),
+        Column("prompt_tokens", "int", "tokens the model had to see; 0 of a failed call that nobody counted"),
         Column("output_tokens", "int", "generated tokens", nullable=True),
         Column(
             "cached_tokens_observed", "int", "tokens that the service says it read from cache", nullable=True

@@ -87,7 +87,11 @@ def _head(found: Explanation) -> Iterator[tuple[str, str]]:
     if found.no_lookup is not None:
         yield "no lookup", found.no_lookup
     yield "scenario", found.scenario
-    yield "prompt", f"{found.prompt_tokens:,} tokens{_hits(found)}"
+    uncounted = found.status == "failed" and found.prompt_tokens == 0
+    yield (
+        "prompt",
+        "nobody counted its tokens" if uncounted else f"{found.prompt_tokens:,} tokens{_hits(found)}",
+    )
 
 
 def _hits(found: Explanation) -> str:

@@ -17,6 +17,7 @@ from prefixledger.ingest.finish import Naming
 from prefixledger.ingest.record_order import order_note
 from prefixledger.ingest.sessions import chain_roots, chains
 from prefixledger.ingest.settle import DUPLICATE, JOINED, KEPT, REJECTED, SKIPPED, Settled, Settling, settle
+from prefixledger.ingest.silence import silence_note
 from prefixledger.ingest.text.finish import make_keys
 from prefixledger.ingest.text.write import write_parts
 from prefixledger.ingest.times import FIRST_ABSOLUTE_US
@@ -184,7 +185,7 @@ def _reasons(collected: Collected, settled: Settled, rejects: dict[str, int]) ->
 
 
 def _order_and_sample(collected: Collected, settled: Settled) -> Iterator[str]:
-    """Say that records are out of order, or stand for others that were not logged."""
+    """Say that records are out of order, that a replica's are missing, or that they stand for others not logged."""
     alive = settled.alive
     spilled = collected.row_spill.table()
     if not collected.timelines:  # of conversations with clocks of their own the order says nothing
@@ -193,6 +194,10 @@ def _order_and_sample(collected: Collected, settled: Settled) -> Iterator[str]:
         note = order_note(settled.started_us[alive], ends)
         if note is not None:
             yield note
+    if not collected.timelines:
+        silent = silence_note(spilled["replica"].filter(pa.array(alive)), settled.started_us[alive])
+        if silent is not None:
+            yield silent
     sampled = int((spilled["weight"].to_numpy()[alive] != 1.0).sum())
     if sampled:
         yield (

@@ -11,6 +11,7 @@ from prefixledger.ingest.call_times import TIME_NAMES, set_times
 from prefixledger.ingest.callers import WHO, set_who
 from prefixledger.ingest.exchange import USAGE_NAMES, Exchange, plain_name
 from prefixledger.ingest.fields import MAX_TEXT, extras, wrong_type
+from prefixledger.ingest.iterations import mark_iterations
 from prefixledger.ingest.prompts import cache_ttls, is_continued, text_parts
 from prefixledger.ingest.records import BadRecordError, Row, Skip
 from prefixledger.ingest.status import status_of
@@ -79,6 +80,7 @@ def call_outcomes(exchange: Exchange, *, dialect: str | None = None) -> Iterator
     else:
         if prompts:
             _set_tokens(row, prompts[0])
+        mark_iterations(row, exchange.usage or {})
         yield row
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from prefixledger.ingest.envelope import user_key
 from prefixledger.ingest.fields import checked_number, extras
+from prefixledger.ingest.log_events import event_in_log, log_records, span_in_log
 from prefixledger.ingest.nested import decoded, short_text
 from prefixledger.ingest.providers import provider_name
 from prefixledger.ingest.records import BadRecordError, Reject, Row, Skip
@@ -40,7 +41,7 @@ _USED: Final = frozenset(
 FIELDS: Final = frozenset(
     {"resourceSpans", "scopeSpans", "spans", "resource", "scope", "attributes", "traceId", "spanId", "parentSpanId",
      "name", "kind", "startTimeUnixNano", "endTimeUnixNano", "status", "code", "key", "value", "stringValue", "intValue",
-     "doubleValue", "boolValue", "events", "tags", "startTime", "duration", "start_time", "end_time", "flags"}
+     "doubleValue", "boolValue", "resourceLogs", "scopeLogs", "logRecords", "timeUnixNano", "eventName", "events", "tags", "startTime", "duration", "start_time", "end_time", "flags"}
 )  # fmt: skip
 """Fields of spans that may be shown in the excerpt of a reject."""
 
@@ -51,8 +52,11 @@ def read_spans(value: Any) -> Iterator[Outcome]:
     Raises:
         BadRecordError: It holds no spans.
     """
-    if isinstance(value, dict) and ("resourceLogs" in value or "resourceMetrics" in value):
-        yield Skip("logs or metrics, no spans")
+    if isinstance(value, dict) and "resourceLogs" in value:
+        yield from _read_logs(value)
+        return
+    if isinstance(value, dict) and "resourceMetrics" in value:
+        yield Skip("metrics, no spans")
         return
     any_span = False
     for group in groups_of(value):
@@ -64,6 +68,20 @@ def read_spans(value: Any) -> Iterator[Outcome]:
                 yield Reject(str(bad), written)
     if not any_span:
         yield Skip("export without a span")
+
+
+def _read_logs(value: Mapping[str, Any]) -> Iterator[Outcome]:
+    """Yield one outcome for each log record in one export."""
+    any_record = False
+    for record, scope, resource in log_records(value):
+        any_record = True
+        try:
+            span = span_in_log(record, scope, resource)
+            yield event_in_log(record, resource) if span is None else outcome_of(span)
+        except BadRecordError as bad:
+            yield Reject(str(bad), record)
+    if not any_record:
+        yield Skip("export without a log record")
 
 
 def outcome_of(span: Span) -> Outcome:

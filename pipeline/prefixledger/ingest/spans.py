@@ -75,17 +75,17 @@ def groups_of(value: Any) -> Iterator[Group]:
     if not isinstance(value, dict):
         raise wrong_type("the record", value, "an object")
     if "resourceSpans" in value:
-        for part in _objects(value, "resourceSpans"):
-            resource = _attributes(part.get("resource") or {})
+        for part in objects_of(value, "resourceSpans"):
+            resource = attributes_of(part.get("resource") or {})
             name = "scopeSpans" if "scopeSpans" in part else "instrumentationLibrarySpans"
-            for scoped in _objects(part, name):
+            for scoped in objects_of(part, name):
                 scope = scoped.get("scope") or scoped.get("instrumentationLibrary") or {}
                 told = scope.get("name") if isinstance(scope, dict) else None
-                yield Group(list(_objects(scoped, "spans")), told or None, resource)
+                yield Group(list(objects_of(scoped, "spans")), told or None, resource)
     elif isinstance(value.get("data"), list):
-        for trace in _objects(value, "data"):
+        for trace in objects_of(value, "data"):
             processes = trace.get("processes") or {}
-            for span in _objects(trace, "spans"):
+            for span in objects_of(trace, "spans"):
                 yield Group([span], None, _process(processes, span.get("processID")))
     else:
         yield Group([value])
@@ -117,7 +117,7 @@ def span_of(value: Any, group: Group) -> Span:
     if not isinstance(value, dict):
         raise wrong_type("a span", value, "an object")
     context = value.get("context") if isinstance(value.get("context"), dict) else value
-    attributes = _attributes(value)
+    attributes = attributes_of(value)
     start = _time(value, "startTimeUnixNano", "start_time", "startTime", "timestamp")
     end = _time(value, "endTimeUnixNano", "end_time", "endTime")
     took = value.get("duration")
@@ -142,11 +142,16 @@ def span_of(value: Any, group: Group) -> Span:
         failed=_failed(value, attributes),
         events=tuple(_events(value)),
         scope=_scope(value) or group.scope,
-        resource=group.resource or _attributes(value.get("resource") or {}),
+        resource=group.resource or attributes_of(value.get("resource") or {}),
     )
 
 
-def _objects(record: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
+def objects_of(record: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
+    """Yield the objects in a list.
+
+    Raises:
+        BadRecordError: It is no list of objects.
+    """
     items = record.get(name)
     if not isinstance(items, list):
         raise wrong_type(name, items, "a list")
@@ -156,7 +161,7 @@ def _objects(record: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
         yield item
 
 
-def _attributes(record: Any) -> dict[str, Any]:
+def attributes_of(record: Any) -> dict[str, Any]:
     """Return attributes by name: OTLP key-value pairs, an object, Jaeger tags, or flat columns ``attributes.…``."""
     if not isinstance(record, dict):
         return {}
@@ -206,7 +211,7 @@ def _process(processes: Any, name: Any) -> dict[str, Any]:
     process = processes.get(name) if isinstance(processes, dict) and isinstance(name, str) else None
     if not isinstance(process, dict):
         return {}
-    return {"service.name": process.get("serviceName"), **_attributes(process)}
+    return {"service.name": process.get("serviceName"), **attributes_of(process)}
 
 
 def _time(record: Mapping[str, Any], *names: str) -> int | None:
@@ -258,4 +263,4 @@ def _events(span: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], i
                 at_us = _time(event, "timeUnixNano", "timestamp", "time")
             except BadRecordError:
                 at_us = None
-            yield str(event.get("name", "")), _attributes(event), at_us
+            yield str(event.get("name", "")), attributes_of(event), at_us

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from prefixledger.config.tiers import TIER_KINDS
 from prefixledger.errors import UsageError
+from prefixledger.ingest.silence import listed, stops
 from prefixledger.replay.fleet import ALL, UNKNOWN
 
 if TYPE_CHECKING:
@@ -24,11 +25,9 @@ if TYPE_CHECKING:
     from prefixledger.replay.pool_run import PoolRun
 
 SAMPLED: Final = "stand for a sample"
-_QUIET_US: Final = 15 * 60 * 1_000_000
 STOPPED: Final = "stop in the log while others go on"
 PARTIAL: Final = (SAMPLED, STOPPED)
 """In notes that tell of traffic which the log does not hold; a report repeats them beside its verdict."""
-_MOST_NAMED: Final = 5
 
 
 def log_notes(log: Log) -> Iterator[str]:
@@ -146,13 +145,11 @@ def silence_notes(plans: Sequence[PoolPlan], log: Log) -> Iterator[str]:
             at_us = log.lookups.started_us[plan.mine[plan.replica == number]]
             if replica.live_to_us is None or at_us.size == 0:
                 continue
-            longest_us = int(np.diff(at_us).max(initial=_QUIET_US))
-            if end_us - int(at_us[-1]) > longest_us:
+            if stops(at_us, end_us):
                 silent.append(replica.name)
         if silent:
-            named = ", ".join(silent[:_MOST_NAMED]) + (" …" if len(silent) > _MOST_NAMED else "")
             yield (
-                f"pool {plan.pool.name!r}: {len(silent)} of {len(plan.fleet.replicas)} replicas {STOPPED} ({named}) and are "
+                f"pool {plan.pool.name!r}: {len(silent)} of {len(plan.fleet.replicas)} replicas {STOPPED} ({listed(silent)}) and are "
                 "taken to be gone; if it is their logs that are missing, what was asked of them later is missing too"
             )
 

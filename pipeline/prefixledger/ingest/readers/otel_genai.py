@@ -1,4 +1,4 @@
-"""OpenTelemetry spans by the GenAI conventions, old and new: OTLP JSON, Jaeger exports, one span a line."""
+"""OpenTelemetry spans and log events by the GenAI conventions, old and new: OTLP JSON, Jaeger exports, one span a line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class OTelGenAIReader:
 
     info = FormatInfo(
         name="otel-genai",
-        title="OpenTelemetry GenAI spans (OTLP JSON, Jaeger, one span a line)",
+        title="OpenTelemetry GenAI spans and log events (OTLP JSON, Jaeger, one span a line)",
         shape="json",
         keys="text",
         clock="absolute",
@@ -36,7 +36,7 @@ class OTelGenAIReader:
         lacks=(
             "keys where the opt-in content attributes are off",
             "replicas behind a hosted address",
-            "content that is only in log records (resourceLogs)",
+            "content of a span that is only in a log record of another file, or behind the span in this one",
         ),
         fields=FIELDS,
         sample="otel_genai.jsonl",

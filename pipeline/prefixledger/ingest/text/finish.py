@@ -129,7 +129,9 @@ def _scales(
     rows, node = np.array(store.rows, np.int64), np.array(store.unit_node, np.int64)
     listed = collected.namespaces.listed()
     texts = {number: space for number, space in enumerate(listed) if space.scope == SCOPE}
-    known = (node >= 0) & (logged[rows] > 0)
+    # A length of which only a part was logged as text, or of several prompts together, measures nothing.
+    whole = collected.row_spill.table()["prompt_complete"].to_numpy()
+    known = (node >= 0) & (logged[rows] > 0) & whole[rows]
     root = roots_of(store.unit_forest.parent)[np.maximum(node, 0)] if node.size else node
     n_bytes = np.bincount(root[known], _row_bytes(collected)[node[known]], len(listed))
     n_tokens = np.bincount(root[known], logged[rows[known]], len(listed))
