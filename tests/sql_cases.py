@@ -69,6 +69,7 @@ _MADE_IN_PYTHON = {
         "write_price",
         "write_1h_price",
         "output_price",
+        "storage_price",
     ),
 }
 _BY_NUMBER = {"judged": schema.SEGMENT_FACTS, "merged": schema.SEGMENT_FACTS}

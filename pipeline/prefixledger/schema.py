@@ -406,6 +406,20 @@ DRAWS = Table(
     ),
 )
 
+SURVIVAL = Table(
+    "survival",
+    (
+        Column("pool", "small", "index of the pool"),
+        Column("from_us", "int", "shortest gap of the step"),
+        Column("upto_us", "int", "longest gap of the step"),
+        Column("lookups", "int", "lookups with usage that could hit after such a gap"),
+        Column("observed_share", "float", "share of the tokens that could hit which did"),
+        Column("kept_share", "float", "the same, never rising with the gap"),
+        Column("low", "float", "lower end of its 95 % interval, from draws of conversations"),
+        Column("high", "float", "upper end"),
+    ),
+)
+
 CAPACITY_CURVE = Table(
     "capacity_curve",
     (

@@ -7,7 +7,8 @@
 --   miss_misrouted_tokens, miss_key_changed_tokens, miss_cold_tokens, miss_unexplained_tokens,
 --   written_tokens, ideal_hit_tokens, pooled_hit_tokens, per_replica_hit_tokens, resets_hit_tokens,
 --   ttl_hit_tokens, capacity_hit_tokens, usage_state, observed_hit_tokens, unexplained_tokens,
---   unpredicted_hit_tokens, queued_at, finished_at, route_branch, conversation
+--   unpredicted_hit_tokens, queued_at, finished_at, route_branch, conversation,
+--   storage_token_s
 with simulated as (
     select
         lookup_facts.request_row,
@@ -21,6 +22,7 @@ with simulated as (
         'simulated' as basis,
         lookup_facts.hit_host_blocks * lookup_facts.block_size as hit_host_tokens,
         lookup_facts.recompute_tokens,
+        lookup_facts.storage_token_s,
         ladder.ideal_blocks * lookup_facts.block_size as ideal_hit_tokens,
         -- A refused prompt is left out of every rung, not out of the ideal rate.
         if(lookup_facts.refused, null, ladder.pooled * lookup_facts.block_size) as pooled_hit_tokens,
@@ -96,7 +98,8 @@ select
     asked.queued_at,
     asked.finished_at,
     asked.route_branch,
-    opener.request_id as conversation
+    opener.request_id as conversation,
+    coalesce(asked.storage_token_s, 0)::bigint as storage_token_s
 from asked
 join requests using (request_row)
 left join book using (request_row)

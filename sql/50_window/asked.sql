@@ -8,7 +8,7 @@
 --   miss_key_changed_tokens, miss_cold_tokens, miss_unexplained_tokens, written_tokens, ideal_hit_tokens,
 --   pooled_hit_tokens, per_replica_hit_tokens, resets_hit_tokens, ttl_hit_tokens, capacity_hit_tokens,
 --   usage_state, observed_hit_tokens, unexplained_tokens, unpredicted_hit_tokens, queued_at, finished_at,
---   route_branch, conversation, block_size, provider,
+--   route_branch, conversation, storage_token_s, block_size, provider,
 --   model, release, client, tenant, adapter, service_tier, labels, slot, observed_write_5m_tokens,
 --   observed_write_1h_tokens, observed_write_other_tokens, card
 select windowed.*, prices.card

@@ -1,7 +1,7 @@
 -- Question: what does each lookup of the window cost, with the cache and without?
 -- Row: one lookup. A row with keys pays for what the replay reads and writes, one without for what the service says
---   it read and wrote; input_cost and output_cost are the bill, uncached_input_cost what the same input would cost if
---   nothing were cached.
+--   it read and wrote; input_cost, with the rent of what it created, and output_cost are the bill,
+--   uncached_input_cost what the same input would cost if nothing were cached.
 -- Inputs: asked, pieces, cards.
 -- Columns: request_row, currency, prompt_tokens, output_tokens, read_tokens, written_tokens, uncached_tokens,
 --   uncached_input_cost, input_cost, output_cost
@@ -30,7 +30,8 @@ select
         + coalesce(sums.written_1h_tokens, 0)::decimal(16, 0) * cards.write_1h_price
         + coalesce(
             sums.prompt_tokens - sums.read_tokens - sums.written_tokens, 0
-        )::decimal(16, 0) * cards.base_price as input_cost,
+        )::decimal(16, 0) * cards.base_price
+        + coalesce(asked.storage_token_s, 0)::decimal(16, 0) * coalesce(cards.storage_price, 0) as input_cost,
     coalesce(asked.output_tokens, 0)::decimal(16, 0) * cards.output_price as output_cost
 from asked
 left join sums using (request_row)

@@ -48,7 +48,8 @@ class PriceTables:
     Attributes:
         used: The cards in the order of their numbers.
         prices: Columns pool, provider, model, service_tier, slot, basis, above_tokens, upto_tokens, card: which card when.
-        cards: Columns card, currency, base_price, read_price, write_price, write_1h_price, output_price.
+        cards: Columns card, currency, base_price, read_price, write_price, write_1h_price, output_price,
+            storage_price (a second).
     """
 
     used: tuple[CardUse, ...]
@@ -87,7 +88,7 @@ def simulated_bills(used: tuple[CardUse, ...], reads: pa.Table, misses: pa.Table
 
     Args:
         used: As in ``PriceTables``.
-        reads: Columns card, read_tokens, output_tokens.
+        reads: Columns card, read_tokens, output_tokens, storage_token_s.
         misses: Columns card, cause, written_tokens, written_1h_tokens, uncached_tokens.
     """
     missed: dict[int, dict[str, MissedTokens]] = {}
@@ -100,7 +101,10 @@ def simulated_bills(used: tuple[CardUse, ...], reads: pa.Table, misses: pa.Table
     return total(
         bill(
             BilledTokens(
-                read=row["read_tokens"], output=row["output_tokens"], missed=missed.get(row["card"], {})
+                read=row["read_tokens"],
+                output=row["output_tokens"],
+                missed=missed.get(row["card"], {}),
+                storage_token_s=row["storage_token_s"],
             ),
             used[row["card"]].card,
             ttl_us=used[row["card"]].ttl_us,
@@ -212,10 +216,11 @@ def _cards(used: Iterable[CardUse]) -> pa.Table:
             "write_price": _amount(use.card.write_for(use.ttl_us)),
             "write_1h_price": _amount(use.card.write_1h),
             "output_price": _amount(use.card.output),
+            "storage_price": _amount(use.card.storage_second),
         }
         for number, use in enumerate(used)
     ]
-    prices = ("base_price", "read_price", "write_price", "write_1h_price", "output_price")
+    prices = ("base_price", "read_price", "write_price", "write_1h_price", "output_price", "storage_price")
     schema = [("card", pa.int64()), ("currency", pa.string()), *((name, PRICE) for name in prices)]
     return pa.Table.from_pylist(rows, schema=pa.schema(schema))
 

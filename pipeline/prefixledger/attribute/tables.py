@@ -120,6 +120,7 @@ LOOKUPS = Table(
             "request that began its conversation, one of perhaps several in its session; null where none can be told",
             nullable=True,
         ),
+        Column("storage_token_s", "int", "tokens times seconds that what it created pays rent for"),
     ),
 )
 

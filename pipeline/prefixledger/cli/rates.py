@@ -36,24 +36,29 @@ def rates(model: str, provider: str | None, at: str | None, as_json: bool) -> No
         print_json(sheet)
         return
     console = data_console()
-    replay = f"profile {sheet.profile}" if sheet.profile else "no profile: its rules are not known exactly"
+    replay = f"profile {sheet.profile}" if sheet.profile else "no profile: no rules of its cache are known"
     click.echo(f"{sheet.provider}/{sheet.listed_as} at {sheet.at:%Y-%m-%dT%H:%MZ}; replayed by: {replay}")
-    print_table(
-        console,
-        ("prompts", "per million tokens", sheet.currency, "of base", "break-even"),
-        _prices(sheet),
-        (2, 3, 4),
-    )
     number: dict[str, int] = {}
-    for source in (*sheet.price_sources, *(name for rule in sheet.rules.values() for name in rule.sources)):
+    ruled = (*sheet.rules.values(), *sheet.explicit.values())
+    for source in (*sheet.price_sources, *(name for rule in ruled for name in rule.sources)):
         number.setdefault(source, len(number) + 1)
-    click.echo(f"prices from {_numbers(sheet.price_sources, number)}")
-    rows = [
-        (name.replace("_", " "), _text(rule.value), _numbers(rule.sources, number))
-        for name, rule in sheet.rules.items()
-    ]
-    if rows:
-        print_table(console, ("cache rule", "value", "from"), rows)
+    if sheet.tiers:
+        columns = ("prompts", "per million tokens", sheet.currency, "of base", "break-even")
+        print_table(console, columns, _prices(sheet), (2, 3, 4))
+        click.echo(f"prices from {_numbers(sheet.price_sources, number)}")
+    else:
+        click.echo(
+            "no price: the price list lacks this model; a bill needs [pricing] rates = {base=…, write=…, read=…}"
+        )
+    for title, rules in (("cache rule", sheet.rules), ("explicit cache rule", sheet.explicit)):
+        if rules:
+            rows = [
+                (name.replace("_", " "), _text(rule.value), _numbers(rule.sources, number))
+                for name, rule in rules.items()
+            ]
+            print_table(console, (title, "value", "from"), rows)
+    if sheet.explicit_profile:
+        click.echo(f"what is asked for explicitly is replayed by: profile {sheet.explicit_profile}")
     for source, place in number.items():
         click.echo(f"[{place}] {source}")
 
@@ -84,6 +89,8 @@ def _prices(sheet: RateSheet) -> Iterator[tuple[str, str, str, str, str]]:
 
 
 def _text(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {factor}" for key, factor in value.items())
     if isinstance(value, tuple):
         return ", ".join(map(str, value))
     return ("no", "yes")[value] if isinstance(value, bool) else str(value)

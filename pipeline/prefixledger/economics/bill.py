@@ -52,11 +52,13 @@ class BilledTokens:
         read: Prompt tokens that hit.
         output: Generated tokens.
         missed: By cause.
+        storage_token_s: Tokens times seconds that stored tokens pay rent for.
     """
 
     read: int
     output: int = 0
     missed: Mapping[str, MissedTokens] = field(default_factory=dict)
+    storage_token_s: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ class Bill:
     Attributes:
         currency: What the amounts are in.
         uncached_input: Input at the base price, as if nothing were cached.
-        input: Input as it is charged: reads, writes, and the rest at the base price.
+        input: Input as it is charged: reads, writes, the rent of what is stored, and the rest at the base price.
         output: Output at its price.
         by_cause: Excess cost of each cause: tokens times (price paid less price of a read).
     """
@@ -122,7 +124,9 @@ def bill(tokens: BilledTokens, card: RateCard, *, ttl_us: int | None = None) -> 
     return Bill(
         currency=card.currency,
         uncached_input=(tokens.read + sum(missed.values())) * card.base,
-        input=tokens.read * card.read + sum(paid.values(), Decimal(0)),
+        input=tokens.read * card.read
+        + sum(paid.values(), Decimal(0))
+        + tokens.storage_token_s * card.storage_second,
         output=tokens.output * card.output,
         by_cause={
             cause: paid[cause] - missed[cause] * card.read if cause in paid else Decimal(0)

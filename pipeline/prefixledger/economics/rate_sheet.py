@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from prefixledger.config.provider_rules import rules_of
 from prefixledger.config.units import parse_duration_us, us_datetime
 from prefixledger.economics.formulas import break_even_hit_rate
-from prefixledger.economics.rates import PER_MILLION, listed_model
+from prefixledger.economics.rates import PER_MILLION, Listed, listed_model, lists_provider
+from prefixledger.errors import UsageError
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -71,9 +73,11 @@ class RateSheet:
         at: The time asked about.
         currency: What the prices are in.
         price_sources: Where the prices are from.
-        tiers: Prices by length of prompt, shortest first.
+        tiers: Prices by length of prompt, shortest first; empty where only the rules are known.
         rules: Cache rules by name.
-        profile: Replay profile that follows these rules; None: they cannot be replayed exactly.
+        profile: Replay profile that follows these rules; None: they cannot be replayed.
+        explicit: Cache rules of what is asked for explicitly, where these are others.
+        explicit_profile: Replay profile that follows those.
     """
 
     model: str
@@ -85,6 +89,8 @@ class RateSheet:
     tiers: tuple[SheetTier, ...]
     rules: dict[str, SheetRule]
     profile: str | None
+    explicit: dict[str, SheetRule]
+    explicit_profile: str | None
 
 
 def rate_sheet(model: str, provider: str | None, at_us: int) -> RateSheet:
@@ -98,23 +104,39 @@ def rate_sheet(model: str, provider: str | None, at_us: int) -> RateSheet:
     Raises:
         UsageError: The price list lacks the model; the nearest names are listed.
     """
-    found = listed_model(model, provider, at_us)
+    try:
+        found = listed_model(model, provider, at_us)
+    except UsageError:
+        # How some cache is known whom the price list lacks; whom it has, it has with all models.
+        rules = None if provider is None or lists_provider(provider) else rules_of(provider, model, at_us)
+        if provider is None or rules is None or rules.profile is None:
+            raise
+        found = Listed(provider.lower(), model, rules, ())
     cards = [tier.card for tier in found.tiers]
+    explicit = rules_of(found.provider, found.model, at_us, mode="explicit")
+    alike = explicit.profile is None or explicit.profile == found.rules.profile
     return RateSheet(
         model=model,
         provider=found.provider,
         listed_as=found.model,
         at=us_datetime(at_us),
-        currency=cards[0].currency,
-        price_sources=tuple(cards[0].source.split("; ")),
+        currency=cards[0].currency if cards else "",
+        price_sources=tuple(cards[0].source.split("; ")) if cards else (),
         tiers=tuple(_tier(max(0, tier.above_tokens), tier.card, found.rules) for tier in found.tiers),
-        rules={
-            name: SheetRule(said.value, tuple(map(str, said.sources)))
-            for name, said in found.rules.said().items()
-            if name not in (*_PRICES, "profile")
-        },
+        rules=_rules(found.rules, priced=bool(cards)),
         profile=found.rules.profile.value if found.rules.profile else None,
+        explicit={} if alike else _rules(explicit, priced=bool(cards)),
+        explicit_profile=None if alike or explicit.profile is None else explicit.profile.value,
     )
+
+
+def _rules(rules: ProviderRules, *, priced: bool) -> dict[str, SheetRule]:
+    left_out = ("profile", *(_PRICES if priced else ()))
+    return {
+        name: SheetRule(said.value, tuple(map(str, said.sources)))
+        for name, said in rules.said().items()
+        if name not in left_out
+    }
 
 
 def _tier(above_tokens: int, card: RateCard, rules: ProviderRules) -> SheetTier:

@@ -72,6 +72,13 @@ class RateCard:
         return self.write if ttl_us is None or ttl_us <= self.short_ttl_us else self.write_1h
 
     @property
+    def storage_second(self) -> Decimal:
+        """Rent of a stored token per second; 0 where there is none."""
+        return (
+            Decimal(0) if self.storage_hour is None else divide(self.storage_hour, Decimal(SECONDS_PER_HOUR))
+        )
+
+    @property
     def r(self) -> Decimal:
         """Price of a read token over an uncached one; 0 where uncached input is free."""
         return divide(self.read, self.base) if self.base else Decimal(0)
@@ -314,6 +321,15 @@ def _at_length(price: Any, above_tokens: int) -> Decimal | None:
         return None if price is None else Decimal(price)
     reached = [tier.price for tier in price.tiers if tier.start <= above_tokens]
     return Decimal(reached[-1] if reached else price.base)
+
+
+def lists_provider(provider: str) -> bool:
+    """Say whether the price list has this provider."""
+    try:
+        data_snapshot.get_snapshot().find_provider(None, provider, None)
+    except LookupError:
+        return False
+    return True
 
 
 def _find(model: str, provider: str | None) -> tuple[Any, Any]:

@@ -22,6 +22,7 @@ from prefixledger.replay.hosted_rules import (
     lookup_rules,
 )
 from prefixledger.replay.lookups import NO_TIME
+from prefixledger.replay.survival import fit_survival
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from prefixledger.replay.hosted_rules import LookupRules
     from prefixledger.replay.lookups import Log
     from prefixledger.replay.plan import PoolPlan
+    from prefixledger.replay.survival import Survival
 
 MS_PER_TOKEN = 0.05
 """Time to the first token for each token that is not read, where nobody says: 1.5 s for 32,000 tokens."""
@@ -78,6 +80,7 @@ class HostedRun:
         as_sent: Whether each mark lives as long as it asks for.
         estimated: Lookups whose first token is not logged.
         ms_per_token: What was taken for these.
+        survival: How long a cache that promises nothing keeps what it stored; None where one promises, or usage is missing.
     """
 
     pool: HostedPool
@@ -92,6 +95,7 @@ class HostedRun:
     as_sent: bool
     estimated: int
     ms_per_token: float
+    survival: Survival | None = None
 
     @property
     def tail_rule(self) -> NDArray[np.int8]:
@@ -190,6 +194,28 @@ class HostedRun:
             ttl_us=kept,
         )
 
+    def _expected(self) -> str:
+        """Say what can be expected of a cache that promises nothing."""
+        if self.survival is None:
+            return (
+                "too few lookups say what was read of it to tell how much it keeps; what it really hits lies between nothing "
+                "and that"
+            )
+        prompt = int(self.pool.traffic.prompt_tokens.sum()) or 1
+        rate, low, high = (
+            tokens / prompt
+            for tokens in (
+                self.survival.expected_tokens,
+                self.survival.expected_low,
+                self.survival.expected_high,
+            )
+        )
+        return (
+            f"by what it read again after each gap, a hit rate of {rate:.1%} is to be expected of it (95 % interval {low:.1%} "
+            f"to {high:.1%}), where keeping all would give {self.hit_blocks.sum() * self.pool.block_size / prompt:.1%}; the "
+            "share by gap stands in survival.parquet"
+        )
+
     def ttl_curve(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Count the hits at lifetimes from the shortest to the longest gap between two lookups; each is a replay.
 
@@ -250,6 +276,7 @@ class HostedRun:
                 f"{where}no lifetime is promised there; the replay shows what there would be to hit if all were kept"
                 f"{'' if ttl == 'none' else f' for {ttl}'}"
             )
+            yield f"{where}{self._expected()}"
         elif self.rules.minimal:
             yield f"{where}{ttl} is the shortest life that is promised; where entries live longer, there are more hits"
 
@@ -298,6 +325,7 @@ def run_hosted(plan: PoolPlan, log: Log, chains: Chains, resets: Resets) -> Host
     )
     replayed = pool.replay(replicas=len(fleet), ttl_us=found.ttl_us, resets=resets, lives=lives, explain=True)
     assert replayed.segments is not None
+    survival = _survival(log, plan, pool, replayed.segments) if rules.best_effort else None
     return HostedRun(
         pool=pool,
         hit_blocks=replayed.hit_blocks,
@@ -311,6 +339,24 @@ def run_hosted(plan: PoolPlan, log: Log, chains: Chains, resets: Resets) -> Host
         as_sent=cache.as_sent,
         estimated=int((log.lookups.first_token_us[plan.mine] == NO_TIME).sum()),
         ms_per_token=ms_per_token,
+        survival=survival,
+    )
+
+
+def _survival(log: Log, plan: PoolPlan, pool: HostedPool, segments: NDArray[np.int32]) -> Survival | None:
+    """Fit how long the cache keeps what each lookup could hit of it."""
+    hit = segments[segments[:, kernel.CLASS] == kernel.HIT].astype(np.int64)
+    lookup, own = hit[:, kernel.LOOKUP], hit[:, kernel.OWN]
+    table = log.rows.table.select(["cached_tokens_observed", "session_id"])
+    asked = table.take(pa.array(log.lookups.request_row[plan.mine[lookup]]))
+    sessions = asked["session_id"].combine_chunks().dictionary_encode()
+    numbers = pc.fill_null(sessions.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return fit_survival(
+        pool.traffic.at_us[lookup] - pool.traffic.at_us[own],
+        (hit[:, kernel.END] - hit[:, kernel.FIRST]) * pool.block_size,
+        np.asarray(pc.fill_null(asked["cached_tokens_observed"], -1).to_numpy(), np.int64),
+        # Whoever names no conversation is one of his own.
+        np.where(numbers < 0, len(sessions.dictionary) + np.arange(numbers.size), numbers),
     )
 
 

@@ -179,6 +179,8 @@ def replay_log(
         "lookup_shared.parquet": tables.lookup_shared(shared),
         **_curves(runs, touches),
     }
+    if (survival := tables.survival(runs)) is not None:
+        files["survival.parquet"] = survival
     notes = (*plan.notes, *run_notes(runs))
     return files, summarize(scenario.name, log, runs, rungs, ideal, notes, drawn)
 

@@ -250,6 +250,33 @@ def curve(
     return pa.concat_tables([table.arrow().empty_table(), *parts]).combine_chunks()
 
 
+def survival(runs: Sequence[PoolRun]) -> pa.Table | None:
+    """Return SURVIVAL; None where no cache is one that promises nothing and says what it read."""
+    found = [
+        (run.plan.index, run.hosted.survival)
+        for run in runs
+        if run.hosted is not None and run.hosted.survival is not None
+    ]
+    if not found:
+        return None
+    columns = {
+        "pool": np.concatenate([np.full(each.from_us.size, pool) for pool, each in found]),
+        **{
+            name: np.concatenate([getattr(each, of) for _, each in found])
+            for name, of in (
+                ("from_us", "from_us"),
+                ("upto_us", "upto_us"),
+                ("lookups", "lookups"),
+                ("observed_share", "observed"),
+                ("kept_share", "kept"),
+                ("low", "low"),
+                ("high", "high"),
+            )
+        },
+    }
+    return _table(schema.SURVIVAL, columns)
+
+
 def _all(runs: Sequence[PoolRun], of: Callable[[PoolRun], Any]) -> NDArray[Any]:
     return np.concatenate([np.broadcast_to(of(run), len(run.log)) for run in runs])
 

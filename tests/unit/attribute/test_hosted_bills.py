@@ -442,12 +442,12 @@ def test_look_back_counts_content_blocks(tmp_path: Path) -> None:
 def test_a_cached_content_ends_whoever_reads_it(tmp_path: Path) -> None:
     """Created at 0, read at 50 minutes, gone at 70: reads do not make it live longer, and rent is paid to the end of each hour.
 
-    Input: (2068 + 0.1 · 2048 + 20 + 2068) · 1.25
+    (2068 + 0.1 · 2048 + 20 + 2068) · 1.25, and 2 · 2048 tokens for an hour at 4.5
     """
     rows = [_ask(at * MINUTE, tuple(range(16)), **PRO) for at in (0, 50, 70)]
     cache = {"profile": "gemini-explicit", "marks": (2048,)}
     (bill,), causes, *_ = _replayed(tmp_path, rows, cache)
-    assert bill.input * 1_000_000 == Decimal(5451)
+    assert bill.input * 1_000_000 == Decimal(5451) + 2 * 2048 * Decimal("4.5")
     assert causes == {"cold:new_content": 2048, "expired:4200 s": 2048, "uncacheable:partial_block": 60}
     facts = pq.read_table(Workspace(tmp_path).replay("as-is") / "lookup_facts.parquet")
     assert facts["storage_token_s"].to_pylist() == [2048 * 3600, 0, 2048 * 3600]

@@ -94,3 +94,27 @@ def test_an_unknown_model_is_refused_with_near_names() -> None:
     with pytest.raises(UsageError, match=r"gpt-6\.2-sol") as caught:
         api.rates("gpt-6.2-sol", provider="openai")
     assert "gpt-6.1-sol" in (caught.value.hint or "")
+
+
+def test_what_is_asked_for_explicitly_has_rules_of_its_own() -> None:
+    """A cached content ends an hour after it was made; what Gemini caches unasked has no clock."""
+    sheet = api.rates("gemini-2.5-pro", at="2026-11-29")
+    assert (sheet.profile, sheet.explicit_profile) == ("gemini-implicit", "gemini-explicit")
+    assert "clock" not in sheet.rules
+    assert (sheet.explicit["clock"].value, sheet.explicit["refresh"].value) == ("creation", False)
+    assert sheet.tiers[0].storage_per_hour == Decimal("4.5")
+    assert api.rates("claude-opus-5-5", at="2026-11-29").explicit == {}
+
+
+def test_rules_without_a_price(capsys: pytest.CaptureFixture[str]) -> None:
+    """The price list lacks Model Studio: its rules are shown, and that a bill needs rates; a wrong name stays an error."""
+    assert app.run(["rates", "qwen3.7-max", "--provider", "dashscope", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["profile"], shown["explicit_profile"], shown["tiers"]) == (
+        "qwen-implicit",
+        "qwen-explicit",
+        [],
+    )
+    assert shown["explicit"]["write"]["value"] == {"5m": 1.25}
+    with pytest.raises(UsageError, match="no rate"):
+        api.rates("qwertz", provider="dashscope")
