@@ -67,6 +67,8 @@ STEPS = (
     "60_marts/valued",
     "60_marts/spend",
     "60_marts/touches",
+    "60_marts/policy_days",
+    "60_marts/disagreements",
 )
 CHECKS = ("70_checks/marts_close", "70_checks/draws_close", "70_checks/spend_closes")
 _FILES = (
@@ -107,6 +109,8 @@ class Marts:
         resets: By reset.
         recovery: By reset and minute around it.
         spend: Money in all, and by model, tenant, provider, service tier and day.
+        policy_days: Reads and writes as billed beside the replay, by model and day.
+        disagreements: The requests in which they differ most.
         costs: ``bills`` and ``observed_bills`` as a table.
     """
 
@@ -137,6 +141,8 @@ class Marts:
     resets: pa.Table
     recovery: pa.Table
     spend: pa.Table
+    policy_days: pa.Table
+    disagreements: pa.Table
     costs: pa.Table
 
 

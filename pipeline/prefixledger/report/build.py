@@ -23,6 +23,7 @@ from prefixledger.report.findings import derive
 from prefixledger.report.money import spends
 from prefixledger.report.numbers import moment
 from prefixledger.report.parts import Source
+from prefixledger.report.policy_parts import policy
 from prefixledger.report.prefix_tree import prefix_tree
 from prefixledger.report.routing_options import routing_options
 from prefixledger.report.view import Provenance, ReportView, Result, Setup, Window
@@ -79,6 +80,7 @@ def build(workspace: Workspace, replays: Sequence[ReplaySummary], stretch: Stret
         silent_writes=from_marts.silent_writes(marts),
         engines=from_marts.engines(marts) if marts.engine_hours.num_rows else None,
         spend=spends(marts.spend),
+        policy=policy(marts.policy_days, marts.disagreements),
     )
     return replace(view, findings=derive(view))
 

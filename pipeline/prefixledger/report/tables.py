@@ -56,6 +56,16 @@ def tables(twin: dict[str, Any]) -> tuple[Csv, ...]:
         ),
         _of("prefixes.csv", "one shared prefix; below_ columns must not be summed", twin["prefixes"]),
         _of("spend.csv", "what the lookups with one value of one field cost", twin["spend"]),
+        _of(
+            "policy_days.csv",
+            "one model on one day: reads and writes as billed, and in the replay",
+            (twin["policy"] or {}).get("by_model_day", []),
+        ),
+        _of(
+            "disagreements.csv",
+            "one request that replay and service disagree on, the 50 largest of each kind",
+            (twin["policy"] or {}).get("disagreements", []),
+        ),
         _of("replicas.csv", "one replica", twin["replicas"]),
         _of(
             "observed_hours.csv",

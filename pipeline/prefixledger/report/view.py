@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         Rung,
         Source,
     )
+    from prefixledger.report.policy_parts import Policy
 
 NO_TIME = Timeline(3600, ())
 NO_PREFIXES = Prefixes(())
@@ -193,6 +194,7 @@ class ReportView:
         events: Resets and releases, in order of time.
         findings: Ranked, largest first.
         engines: What engines said of their caches; None where they said nothing.
+        policy: Whether the replay reproduces what was billed; None where no lookup has keys and usage.
         spend: Money in all, and by model, tenant, provider, service tier and day.
         silent_writes: Caches that were written on a day and never read.
     """
@@ -213,6 +215,7 @@ class ReportView:
     findings: tuple[Finding, ...] = ()
     engines: Engines | None = None
     spend: tuple[Spend, ...] = ()
+    policy: Policy | None = None
     silent_writes: tuple[SilentWrites, ...] = ()
 
     @property
