@@ -154,11 +154,14 @@ def _cell(
     """Replay one scenario, and leave nothing behind."""
     from prefixledger import replay
     from prefixledger.attribute.cell import read_cell
+    from prefixledger.attribute.policy import baseline_doubts
     from prefixledger.config.grid import axes_of
 
     summary = replay.run(side, scenario, events=question.events)
     axes = axes_of(scenario, [pool.pool for pool in summary.pools])
     cell = read_cell(side, scenario.name, axes, baseline=baseline, threads=jobs)
+    if baseline is None:
+        summary = summary.with_notes(baseline_doubts(side, scenario.name))
     shutil.rmtree(side.replay(scenario.name))
     return summary, cell
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from prefixledger.index.load import load
 
@@ -74,6 +75,14 @@ def policy_error(days: Iterable[Mapping[str, Any]]) -> PolicyError | None:
     names = ("prompt_tokens", "read_error_tokens", "write_prompt_tokens", "write_error_tokens")
     sums = [sum(row[name] or 0 for row in rows) for name in names]
     return PolicyError(*sums) if sums[0] else None
+
+
+def baseline_doubts(workspace: Workspace, name: str) -> tuple[str, ...]:
+    """Return what a what-if must say on top of a baseline that has books; see ``doubts``."""
+    columns = ["request_row", "basis", "hit_tokens", "written_tokens"]
+    lookups = pq.read_table(workspace.replay(name) / "lookups.parquet", columns=columns)
+    lookups = lookups.filter(pc.equal(lookups["basis"], "simulated"))
+    return doubts(workspace, *(_numbers(lookups[name]) for name in columns if name != "basis"))
 
 
 def doubts(

@@ -232,3 +232,14 @@ def test_a_provider_keeps_its_own_rules(place: Path) -> None:
         api.whatif(scenario="hosted.toml", ttl="1h,2h")
     with pytest.raises(UsageError, match="--capacity changes nothing"):
         api.whatif(scenario="hosted.toml", capacity="12")
+
+
+def test_a_policy_that_is_not_reproduced_is_said_on_top(place: Path) -> None:
+    """A service that says it read nothing at all is not the one that is replayed: the first note says so."""
+    (place / "told.toml").write_text(MAP + 'cached_tokens_observed = "cached"\n', encoding="utf-8")
+    rows = [json.loads(line) for line in (place / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    told = "".join(json.dumps({**row, "cached": 0}) + "\n" for row in rows)
+    (place / "told.jsonl").write_text(told, encoding="utf-8")
+    result = api.whatif(["told.jsonl"], map="told.toml", workspace="told", ttl="5m")
+    assert "is not reproduced" in result.notes[0]
+    assert not any("reproduced" in note for note in api.whatif(ttl="5m").notes)
