@@ -10,6 +10,7 @@ import numpy as np
 from prefixledger.errors import InternalError
 from prefixledger.kernels.arrays import read_only
 from prefixledger.replay import hosted_kernel as kernel
+from prefixledger.replay.hosted_entries_kernel import find_parents
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -249,7 +250,7 @@ def hosted_pool(
     is_entry = np.full(len(parent), -1, np.int32)
     is_entry[entry_block] = np.arange(entry_block.size, dtype=np.int32)
     entry_parent = np.empty(entry_block.size, np.int32)
-    kernel.find_parents(
+    find_parents(
         read_only(parent, np.int64),
         read_only(is_entry, np.int32),
         np.empty(len(parent), np.int32),

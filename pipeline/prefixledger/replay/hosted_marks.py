@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 from prefixledger.config.units import parse_duration_us
 from prefixledger.errors import UsageError
 from prefixledger.kernels.arrays import read_only
-from prefixledger.replay import hosted_kernel as kernel
 from prefixledger.replay.block_numbers import ancestors, number_blocks
 from prefixledger.replay.hosted import Marks
+from prefixledger.replay.hosted_entries_kernel import served_before
 from prefixledger.replay.hosted_rules import BLOCKS, CREATED, MARKS, MESSAGES, NO_LIMIT, UNITS
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def _units(
     """Return the ends of prompts that are stored as a whole, and of what each shares with an earlier one of them."""
     own = np.flatnonzero((kind == UNITS) & (keyed > 0))
     shared = np.empty(own.size, np.int64)
-    kernel.served_before(
+    served_before(
         read_only(log.forest.parent, np.int64),
         read_only(log.lookups.last_block[mine][own], np.int64),
         read_only(keyed[own], np.int64),

@@ -13,26 +13,24 @@ from prefixledger.replay import hosted_kernel as kernel
 from prefixledger.replay.evidence import FOR_EVER_US, RULES, Evidence, Lifetimes
 from prefixledger.replay.hosted import HostedTraffic, hosted_pool
 from prefixledger.replay.hosted_marks import find_marks
+from prefixledger.replay.hosted_observed import told
 from prefixledger.replay.hosted_rules import (
-    BLOCKS,
     CREATED,
     RESPONSE_END,
     SECONDS_LATER,
-    UNITS,
     lookup_rules,
 )
 from prefixledger.replay.lookups import NO_TIME
 from prefixledger.replay.survival import fit_survival
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from prefixledger.replay.chains import Chains
     from prefixledger.replay.extents import Resets
     from prefixledger.replay.hosted import HostedPool
     from prefixledger.replay.hosted_marks import FoundMarks
+    from prefixledger.replay.hosted_observed import Told
     from prefixledger.replay.hosted_rules import LookupRules
     from prefixledger.replay.lookups import Log
     from prefixledger.replay.plan import PoolPlan
@@ -44,13 +42,6 @@ CURVE_POINTS = 24
 _SECONDS_LATER_US = 5_000_000
 """When an entry can be read that takes seconds to be made: the time between two turns of a fast loop."""
 _HOUR_US = 3_600_000_000
-_UNASKED = {
-    BLOCKS: "nobody asks for anything to be cached: prompts are taken to be stored at every block or interval of the model",
-    UNITS: "prompts are stored at their end and at the end of what they share with an earlier one, so that the first to share "
-    "a head misses it; ends of answers, which are stored as well, are left out",
-    CREATED: "heads of the length that marks give are created by the first prompt that has them, and again once they ended; "
-    "other tokens are not cached",
-}
 
 _RULE_OF = np.full(kernel.COLD + 1, -1, np.int8)
 """Classes whose cause follows from the rules of the cache and not from the last use."""
@@ -81,6 +72,7 @@ class HostedRun:
         estimated: Lookups whose first token is not logged.
         ms_per_token: What was taken for these.
         survival: How long a cache that promises nothing keeps what it stored; None where one promises, or usage is missing.
+        said: What the log says of it.
     """
 
     pool: HostedPool
@@ -96,6 +88,7 @@ class HostedRun:
     estimated: int
     ms_per_token: float
     survival: Survival | None = None
+    said: Told | None = None
 
     @property
     def tail_rule(self) -> NDArray[np.int8]:
@@ -114,14 +107,14 @@ class HostedRun:
         long = np.zeros(self.hit_blocks.size, np.int64)
         if self.ttl_us is not None:
             chosen = self.found.ttl_us > self.ttl_us
-            np.maximum.at(long, self._owner[chosen], self.found.depth[chosen])
+            np.maximum.at(long, self.owner[chosen], self.found.depth[chosen])
         return np.minimum(long, self.pool.stored_blocks)
 
     @property
     def storage_token_s(self) -> NDArray[np.int64]:
         """int64[m]: tokens times seconds that each lookup pays rent for: what it creates is kept to its end, read or not."""
         paid = np.zeros(self.hit_blocks.size, np.int64)
-        owner, depth = self._owner, self.found.depth
+        owner, depth = self.owner, self.found.depth
         made = (self.rules.entries[owner] == CREATED) & (self.found.ttl_us >= 0)
         made &= (depth > self.hit_blocks[owner]) & (depth <= self.pool.stored_blocks[owner])
         made &= depth * self.pool.block_size >= self.rules.minimum_tokens[owner]
@@ -130,7 +123,7 @@ class HostedRun:
         return paid
 
     @property
-    def _owner(self) -> NDArray[np.int64]:
+    def owner(self) -> NDArray[np.int64]:
         """int64[k]: lookup of each mark."""
         return np.repeat(np.arange(self.hit_blocks.size), np.diff(self.pool.traffic.marks.offset))
 
@@ -194,28 +187,6 @@ class HostedRun:
             ttl_us=kept,
         )
 
-    def _expected(self) -> str:
-        """Say what can be expected of a cache that promises nothing."""
-        if self.survival is None:
-            return (
-                "too few lookups say what was read of it to tell how much it keeps; what it really hits lies between nothing "
-                "and that"
-            )
-        prompt = int(self.pool.traffic.prompt_tokens.sum()) or 1
-        rate, low, high = (
-            tokens / prompt
-            for tokens in (
-                self.survival.expected_tokens,
-                self.survival.expected_low,
-                self.survival.expected_high,
-            )
-        )
-        return (
-            f"by what it read again after each gap, a hit rate of {rate:.1%} is to be expected of it (95 % interval {low:.1%} "
-            f"to {high:.1%}), where keeping all would give {self.hit_blocks.sum() * self.pool.block_size / prompt:.1%}; the "
-            "share by gap stands in survival.parquet"
-        )
-
     def ttl_curve(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Count the hits at lifetimes from the shortest to the longest gap between two lookups; each is a replay.
 
@@ -235,50 +206,6 @@ class HostedRun:
             for ttl_us in chosen.tolist()
         ]
         return chosen, np.asarray(hits, np.int64)
-
-    def notes(self, pool: str, profile: str, ttl: str, given_tokens: tuple[int, ...]) -> Iterator[str]:
-        """Say what was taken for granted."""
-        where = f"pool {pool!r}: "
-        also = "".join(f" and to token {tokens}" for tokens in given_tokens)
-        unsent = int((~self.found.sent & self.found.asked).sum())
-        if unsent:
-            yield (
-                f"{where}the log shows no cache marks of {unsent} lookups; each is taken to be stored to the end of its last "
-                f"full block{also}, nothing to be out of reach, and the tokens behind it to be uncached"
-            )
-        if self.found.sent.any():
-            yield (
-                f"{where}cache marks are as sent, cut to full blocks of {self.pool.block_size} tokens; a mark inside a message "
-                "stands at its end"
-            )
-        if not self.found.asked.all():
-            yield f"{where}{_UNASKED[int(self.rules.entries[~self.found.asked][0])]}"
-        short = self.rules.of[self.pool.reasons == kernel.BELOW_MINIMUM]
-        for number, prompts in zip(*np.unique(short, return_counts=True), strict=True):
-            yield (
-                f"{where}nothing of {prompts} prompts is stored: they are marked below the minimum, "
-                f"{self.rules.minimums[number]}"
-            )
-        if others := [named for named in self.found.ttls if named != ttl]:
-            replayed = "each is replayed with its own" if self.as_sent else f"all are replayed with {ttl}"
-            yield f"{where}marks ask for a lifetime of {', '.join(others)}; {replayed}"
-        if self.estimated:
-            yield (
-                f"{where}first tokens of {self.estimated} lookups are not logged: what they store is taken to be readable "
-                f"{self.ms_per_token:g} ms for each token not read after their start, at the latest when they end"
-            )
-        yield (
-            f"{where}profile {profile!r}: all lookups that name no replica share one cache (scope: {self.rules.scope or 'not known'}); "
-            "whoever asks before an entry is readable writes it again"
-        )
-        if self.rules.best_effort:
-            yield (
-                f"{where}no lifetime is promised there; the replay shows what there would be to hit if all were kept"
-                f"{'' if ttl == 'none' else f' for {ttl}'}"
-            )
-            yield f"{where}{self._expected()}"
-        elif self.rules.minimal:
-            yield f"{where}{ttl} is the shortest life that is promised; where entries live longer, there are more hits"
 
 
 def run_hosted(plan: PoolPlan, log: Log, chains: Chains, resets: Resets) -> HostedRun:
@@ -340,6 +267,7 @@ def run_hosted(plan: PoolPlan, log: Log, chains: Chains, resets: Resets) -> Host
         estimated=int((log.lookups.first_token_us[plan.mine] == NO_TIME).sum()),
         ms_per_token=ms_per_token,
         survival=survival,
+        said=told(log, plan.mine),
     )
 
 

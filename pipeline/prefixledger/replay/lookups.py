@@ -47,6 +47,7 @@ COLUMNS = (
     "cached_tokens_observed",
     "cache_write_5m_tokens_observed",
     "cache_write_1h_tokens_observed",
+    "cache_write_other_tokens_observed",
     "n_blocks",
     "source",
     "source_file",

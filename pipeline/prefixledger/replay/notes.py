@@ -11,6 +11,7 @@ from prefixledger.config.tiers import TIER_KINDS
 from prefixledger.errors import UsageError
 from prefixledger.ingest.silence import listed, stops
 from prefixledger.replay.fleet import ALL, UNKNOWN
+from prefixledger.replay.hosted_notes import hosted_notes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -243,7 +244,7 @@ def run_notes(runs: Sequence[PoolRun]) -> Iterator[str]:
             yield from _tier_notes(run)
         if run.hosted is not None:
             cache = run.plan.pool.cache
-            yield from run.hosted.notes(str(pool), profile, cache.ttl, cache.marks or ())
+            yield from hosted_notes(run.hosted, str(pool), profile, cache.ttl, cache.marks or ())
         if run.preemptions and run.recompute_tokens is not None:
             yield (
                 f"pool {pool!r}: {run.preemptions} preemptions of running requests made room for output, and "

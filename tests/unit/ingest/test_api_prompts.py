@@ -201,6 +201,59 @@ def test_a_mark_that_moves_changes_no_text() -> None:
     assert texts == {b"Hi"}
 
 
+def test_marks_that_a_service_sets_itself() -> None:
+    """Claude marks results of its own tools for 5 minutes, where there is a mark at all; those of the caller it does not."""
+    search = {
+        "type": "web_search_tool_result",
+        "tool_use_id": "s",
+        "content": [{"type": "web_search_result"}],
+    }
+    result = {"type": "tool_result", "tool_use_id": "t", "content": "ok"}
+    hour = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+
+    def marks(system: dict[str, Any]) -> list[str | None]:
+        messages = [
+            {"role": "user", "content": "look it up"},
+            {"role": "assistant", "content": [{"type": "text", "text": "so"}, search]},
+            {"role": "user", "content": [result]},
+        ]
+        return [part.breakpoint for part in text_parts({"system": [system], "messages": messages})]
+
+    assert marks({"type": "text", "text": "s"}) == [None, None, None, None]
+    assert marks({"type": "text", "text": "s", **hour}) == ["ephemeral/1h", None, "server_tool/5m", None]
+
+
+@pytest.mark.parametrize(
+    ("options", "mark"),
+    [
+        ({"ttl": "12h"}, "implicit/12h"),
+        ({"mode": "explicit"}, "off"),
+        ({"mode": "explicit", "ttl": "30m"}, "off"),
+        ({}, None),
+    ],
+)
+def test_options_say_how_the_end_of_a_prompt_is_marked(options: dict[str, str], mark: str | None) -> None:
+    """GPT marks the end of a prompt unless it is told to keep to what is marked; an own mark there counts more."""
+    body = {"prompt_cache_options": options, "input": [{"role": "user", "content": "hi"}]}
+    assert text_parts(body)[-1].breakpoint == mark
+    marked = {"type": "input_text", "text": "hi", "prompt_cache_breakpoint": {"mode": "explicit"}}
+    body = {"prompt_cache_options": options, "input": [{"role": "user", "content": [marked]}]}
+    assert text_parts(body)[-1].breakpoint == "explicit"
+
+
+def test_content_blocks_are_counted() -> None:
+    """What the look-back of a cache counts: tools, blocks of a message, no marks that stand alone."""
+    body = {
+        "tools": [{"name": "a"}, {"name": "b"}],
+        "system": "s",
+        "messages": [
+            {"role": "user", "content": "one"},
+            {"role": "user", "content": [{"text": "x"}, {"image": {}}, {"cachePoint": {"type": "default"}}]},
+        ],
+    }
+    assert [part.content_blocks for part in text_parts(body)] == [2, 1, 1, 2]
+
+
 def test_what_the_service_keeps_is_not_taken_for_the_beginning() -> None:
     """Behind a previous response only tools and system are known to stand first; behind a cached content nothing is."""
     body = {"model": "m", "instructions": "Be.", "input": "Hi", "previous_response_id": "resp_1"}

@@ -1,0 +1,61 @@
+"""Where the entries of a hosted cache hang in the forest, and how much of each prompt was served before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from numba import njit
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@njit(cache=True, nogil=True)
+def find_parents(
+    parent: NDArray[np.int64],
+    is_entry: NDArray[np.int32],
+    nearest: NDArray[np.int32],
+    entry_parent: NDArray[np.int32],
+) -> None:
+    """Link every entry to the next one above it.
+
+    Args:
+        parent: int64[blocks], block above, always a smaller number; -1 for the first block of a prompt.
+        is_entry: int32[blocks], number of the entry that ends with the block, -1 for none.
+        nearest: int32[blocks], out: the entry that ends with the block or is the nearest above it, -1 for none.
+        entry_parent: int32[entries], out, -1 for none. O(blocks).
+    """
+    for block in range(parent.shape[0]):
+        above = parent[block]
+        found = nearest[above] if above >= 0 else -1
+        if is_entry[block] >= 0:
+            entry_parent[is_entry[block]] = found
+            found = is_entry[block]
+        nearest[block] = found
+
+
+@njit(cache=True, nogil=True)
+def served_before(
+    parent: NDArray[np.int64],
+    last_block: NDArray[np.int64],
+    keyed_blocks: NDArray[np.int64],
+    seen: NDArray[np.bool_],
+    shared: NDArray[np.int64],
+) -> None:
+    """Count how many blocks of each prompt an earlier one begins with, too.
+
+    Args:
+        parent: int64[blocks], block above, -1 for the first block of a prompt.
+        last_block: int64[m], last block of each prompt, in order of arrival.
+        keyed_blocks: int64[m], blocks down to it.
+        seen: bool[blocks], false; scratch.
+        shared: int64[m], out. O(blocks + m).
+    """
+    for i in range(last_block.shape[0]):
+        block, depth = last_block[i], keyed_blocks[i]
+        while block >= 0 and not seen[block]:
+            seen[block] = True
+            block = parent[block]
+            depth -= 1
+        shared[i] = depth

@@ -1,0 +1,119 @@
+"""What the usage in a log says against the rules that a hosted pool is replayed by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from prefixledger.replay.lookups import Log
+
+FEWEST = 3
+"""Requests on either side from which on a threshold is told."""
+FEWEST_SILENT = 20
+"""Requests of a model from which on silence is told."""
+WRITES = (
+    "cache_write_5m_tokens_observed",
+    "cache_write_1h_tokens_observed",
+    "cache_write_other_tokens_observed",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the log says of the lookups of a pool.
+
+    Attributes:
+        model: Who answered each, provider and model.
+        read: int64[m], tokens read from cache, -1 where the log does not say.
+        written: int64[m], tokens written to it, -1 where the log does not say.
+    """
+
+    model: NDArray[np.object_]
+    read: NDArray[np.int64]
+    written: NDArray[np.int64]
+
+
+def told(log: Log, mine: NDArray[np.int64]) -> Told:
+    """Take what the log says out of it.
+
+    Args:
+        log: All lookups.
+        mine: int64[m], those of the pool.
+    """
+    table = log.rows.table.select(["provider", "model", "cached_tokens_observed", *WRITES])
+    table = table.take(pa.array(log.lookups.request_row[mine]))
+    parts = [np.asarray(pc.fill_null(table[name], -1).to_numpy(), np.int64) for name in WRITES]
+    known = np.any([part >= 0 for part in parts], axis=0)
+    names = zip(table["provider"].to_pylist(), table["model"].to_pylist(), strict=True)
+    return Told(
+        model=np.asarray([f"{provider}/{model}" for provider, model in names], dtype=object),
+        read=np.asarray(pc.fill_null(table["cached_tokens_observed"], -1).to_numpy(), np.int64),
+        written=np.where(known, np.sum([np.maximum(part, 0) for part in parts], axis=0), -1),
+    )
+
+
+def minimum_notes(
+    said: Told, minimum_tokens: NDArray[np.int64], marked_tokens: NDArray[np.int64]
+) -> Iterator[str]:
+    """Say where prompts are stored from another length on than the rules have it.
+
+    Args:
+        said: What the log says.
+        minimum_tokens: int64[m], shortest prefix that is stored by the rules.
+        marked_tokens: int64[m], length up to the last mark, 0 for none.
+    """
+    counted = (said.read >= 0) & (said.written >= 0) & (marked_tokens > 0)
+    touched = (said.read > 0) | (said.written > 0)
+    for model in sorted(set(said.model[counted].tolist())):
+        own = counted & (said.model == model)
+        left, kept = marked_tokens[own & ~touched], marked_tokens[own & touched]
+        if min(left.size, kept.size) < FEWEST or left.max() >= kept.min():
+            continue
+        rule = int(minimum_tokens[own][0])
+        if left.max() < rule <= kept.min():
+            continue
+        yield (
+            f"{model}: the service stored nothing of {left.size} marked prompts up to {left.max()} tokens and something of "
+            f"{kept.size} from {kept.min()} tokens on, but its shortest stored prefix is {rule} tokens by the rules; "
+            "minimum_tokens in [pool.cache] replays another one"
+        )
+
+
+def silence_notes(
+    said: Told, hit_tokens: NDArray[np.int64], stored_tokens: NDArray[np.int64]
+) -> Iterator[str]:
+    """Say where a service neither read nor wrote what its rules let one expect.
+
+    Args:
+        said: What the log says.
+        hit_tokens: int64[m], what each lookup hits in the replay.
+        stored_tokens: int64[m], up to where it is stored in the replay.
+    """
+    counted = said.read >= 0
+    silent = counted & (said.read == 0) & (said.written <= 0)
+    expected = stored_tokens > 0
+    for model in sorted(set(said.model[counted].tolist())):
+        own = counted & expected & (said.model == model)
+        quiet = own & silent
+        could = int(hit_tokens[quiet].sum())
+        if quiet.sum() < FEWEST_SILENT or not could:
+            continue
+        if quiet.sum() == own.sum():
+            yield (
+                f"{model}: the service read and wrote nothing of any of {own.sum()} prompts, of which {could} tokens should have "
+                "hit: the marks do not reach it, are in the words of another API, or it does not cache this model at all"
+            )
+        elif (said.written[own] > 0).any():
+            yield (
+                f"{model}: the service read and wrote nothing of {quiet.sum()} of {own.sum()} prompts that should be stored, of "
+                f"which {could} tokens should have hit: marks that are sent there do not all take effect"
+            )
