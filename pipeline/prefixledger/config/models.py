@@ -68,6 +68,7 @@ class Cache(Part):
 
     profile: Annotated[str, _one_of(PROFILES, "profile")] = "vllm"
     version: Annotated[str, AfterValidator(_version)] | None = None
+    page_size: Annotated[int, Field(ge=1)] | None = None
     capacity: Annotated[str, AfterValidator(_capacity)] = "unlimited"
     ttl: Duration = "none"
     mark_ttls: Literal["as-sent", "all"] | None = None
@@ -111,6 +112,12 @@ class Cache(Part):
                 f"profile {self.profile!r} has no versions",
                 'leave version out: it chooses between the rules of profile "vllm"',
                 at=("version",),
+            )
+        if self.page_size is not None and self.profile != "sglang":
+            raise refusal(
+                f"profile {self.profile!r} has no pages",
+                'leave page_size out: it is the --page-size of profile "sglang"; blocks of others are those of the log',
+                at=("page_size",),
             )
         return self
 

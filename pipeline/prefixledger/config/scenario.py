@@ -55,6 +55,10 @@ _COMMENTS: dict[tuple[str, str], str] = {
     ): "where a router draws, its hits are replayed under so many seeds from that one on; 1: no spread",
     ("Cache", "profile"): " | ".join(PROFILES),
     ("Cache", "version"): "of vLLM: up to 0.22 freed partial blocks wait behind all others",
+    (
+        "Cache",
+        "page_size",
+    ): "of SGLang: tokens, a multiple of the log's blocks; a block of a capacity is then a page",
     ("Cache", "capacity"): '"60000 blocks", "1000000 tokens" or "60GiB" per replica, "unlimited", "from-log"',
     ("Cache", "ttl"): '"5m", "1h", "none"',
     (
@@ -95,6 +99,7 @@ _ABSENT: dict[tuple[str, str], str] = {
     ("Pool", "model"): '{ layers = 32, kv_heads = 8, head_dim = 128, dtype = "bfloat16", tp = 1 }',
     **TIER_ABSENT,
     ("Cache", "version"): '"0.22.1"',
+    ("Cache", "page_size"): "64",
     ("Cache", "minimum_tokens"): "1024",
     ("Cache", "marks"): "[10000]",
     ("Cache", "mark_ttls"): '"all"',

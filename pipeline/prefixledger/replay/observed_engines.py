@@ -61,7 +61,13 @@ def observe(workspace: Workspace, scenario: Scenario, log: Log, files: Mapping[s
     """
     if not any(any(folder.glob("*.parquet")) for folder in (workspace.kv_events, workspace.series)):
         return _observed({}, ())
-    replicas = [r for r in logged_replicas(log, scenario) if scenario.pool[r.pool].fleet.routing == AS_LOGGED]
+    # What an engine says is in blocks of the log, so that a cache replayed in other pages is not set beside it.
+    replicas = [
+        replica
+        for replica in logged_replicas(log, scenario)
+        if scenario.pool[replica.pool].fleet.routing == AS_LOGGED
+        and scenario.pool[replica.pool].cache.page_size is None
+    ]
     paths = source_paths(workspace)
     notes: list[str] = []
     events = read_events(workspace)

@@ -25,6 +25,7 @@ from prefixledger.replay.named_events import name_events
 from prefixledger.replay.notes import run_notes
 from prefixledger.replay.numbering import number_all
 from prefixledger.replay.observed_engines import observe
+from prefixledger.replay.pages import in_pages
 from prefixledger.replay.plan import make_plan
 from prefixledger.replay.pool_run import run_pool
 from prefixledger.replay.pools import replayed_rows
@@ -99,10 +100,12 @@ def run(
         return found
     tell("load the index")
     log = _read_log(workspace, scenario)
-    scenario, notes = settle_capacity(scenario, log, facts)
+    paged = in_pages(log, scenario)
+    scenario, notes = settle_capacity(scenario, paged.log, facts)
     told = tell_events(scenario, log, facts)
     named = name_events(scenario, (*events, *told.events))
-    files, found = replay_log(log, scenario, named, tell)
+    files, found = replay_log(paged.log, scenario, named, tell)
+    files = paged.as_logged(files)
     engines = observe(workspace, scenario, log, files)
     files |= engines.files
     found = found.stored(folder, made_from["digest"]).with_notes((*notes, *told.notes, *engines.notes))
