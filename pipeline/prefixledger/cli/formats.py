@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import textwrap
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -12,6 +13,10 @@ from prefixledger.cli.options import json_option, talk_options
 if TYPE_CHECKING:
     from prefixledger.ingest.howto import HowTo
     from prefixledger.ingest.reader import FormatInfo
+
+
+_WHO: Final = 18
+"""Characters of the first column of --how: of 80 the other one needs most."""
 
 
 @click.command()
@@ -39,13 +44,17 @@ def formats(how: bool, as_json: bool) -> None:
         if how
         else ("name", "what it is and what it can answer")
     )
-    rows = ((one.who, _way(one)) if isinstance(one, HowTo) else (one.name, _what(one)) for one in known)
+    rows = (
+        (textwrap.fill(one.who, _WHO), _way(one)) if isinstance(one, HowTo) else (one.name, _what(one))
+        for one in known
+    )
     print_table(data_console(), columns, rows)
 
 
 def _what(one: FormatInfo) -> str:
+    keys = "no keys" if one.keys == "none" else f"looked up by {one.keys}"
     return (
-        f"{one.title}; looked up by {one.keys}; {one.clock} clock\n"
+        f"{one.title}; {keys}; {one.clock} clock\n"
         f"answers {', '.join(one.answers)}\n"
         f"not {', '.join(one.lacks)}"
     )

@@ -32,6 +32,10 @@ _STATUSES: Final = (
     "status_code", "http_status", "http_status_code", "response_status", "response_code", "result_status", "status",
     "outcome", "result",
 )  # fmt: skip
+_INTEGRATION: Final = re.compile(
+    r"(?i)^(?:cb|client|server)$|sdk|callback|wrapper|proxy|gateway|middleware|handler|trac|instrument|otel|openinference"
+    r"|openllmetry|langchain|langfuse|litellm|helicone|hook"
+)
 _USED: Final = frozenset({*TIME_NAMES, *_IDS, *_URLS, *_STATUSES, *WHO, "model", "id"})
 _ID_FIELDS: Final = ("id", "responseId", "response_id")
 _MODEL_FIELDS: Final = ("model", "modelVersion", "model_version")
@@ -139,6 +143,19 @@ def _set_ids(row: Row, exchange: Exchange, url: str | None) -> None:
     row.request_id = own or asked
     if own is None:
         row.retry_id = asked
+        row.recorder = _recorder(exchange)
+
+
+def _recorder(exchange: Exchange) -> str | None:
+    """Return which integration wrote the record: a wrapper and a callback of one program log the same call.
+
+    ``source`` may as well name who asked, so it counts only where it sounds like an integration.
+    """
+    named = exchange.said("integration", "instrumentation", "recorder", "logged_by", "callback")
+    source = exchange.said("source", "log_source")
+    if named is None and isinstance(source, str) and _INTEGRATION.search(source):
+        named = source
+    return named if isinstance(named, str) and len(named) <= MAX_TEXT else None
 
 
 def _model(exchange: Exchange, url: str | None) -> str | None:

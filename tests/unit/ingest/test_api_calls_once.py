@@ -111,3 +111,25 @@ def test_one_bad_record_is_kept_aside_with_its_reason(tmp_path: Path) -> None:
     assert (result.account.kept, result.account.rejected) == (1, 2)
     assert [r["reason"].partition(":")[0] for r in result.rejects] == ["no exchange", "broken JSON"]
     assert not any(b"somebody" in content for content in tree(tmp_path / "ws").values())
+
+
+def test_a_wrapper_and_a_callback_log_one_call(tmp_path: Path) -> None:
+    """Equal counts within 50 ms from another integration; two services that ask the same at once are two requests."""
+
+    def logged(source: str, number: int, ms: int) -> dict[str, object]:
+        usage = {"prompt_tokens": 1_000 + number, "completion_tokens": 9, "total_tokens": 1_009 + number}
+        return {
+            "source": source,
+            "timestamp": f"2026-11-29T10:00:{number:02}.{ms:03}Z",
+            "model": "m",
+            "usage": {**usage, "prompt_tokens_details": {"cached_tokens": 512}},
+        }
+
+    told = [logged(source, n, 100 + 20 * k) for n in range(9) for k, source in enumerate(("sdk", "callback"))]
+    result = read(
+        tmp_path / "told", [*told, logged("sdk", 20, 0), logged("sdk", 20, 10), logged("callback", 30, 900)]
+    )
+    assert len(result.requests) == 9 + 2 + 1
+    assert result.account.duplicates == 9
+    apart = [logged(source, n, 100) for n in range(9) for source in ("billing", "search")]
+    assert len(read(tmp_path / "apart", apart).requests) == 18
