@@ -112,7 +112,9 @@ def axes_of(scenario: Scenario, pools: Sequence[int]) -> dict[str, str | int | N
     found: dict[str, str | int | None] = {}
     for name in AXES:
         part = "cache" if name in ("capacity", "ttl") else "fleet"
-        values = list(dict.fromkeys(getattr(getattr(scenario.pool[index], part), name) for index in pools))
+        # A provider lets nobody choose anything but a lifetime, so its pools have no value on the other axes.
+        chosen = [index for index in pools if name == "ttl" or not scenario.pool[index].hosted] or pools
+        values = list(dict.fromkeys(getattr(getattr(scenario.pool[index], part), name) for index in chosen))
         found[name] = (
             values[0]
             if len(values) == 1

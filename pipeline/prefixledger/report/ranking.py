@@ -39,13 +39,18 @@ def options_of(cells: Sequence[Cell]) -> tuple[RoutingOption, ...]:
 
 def _option(cell: Cell) -> RoutingOption:
     totals: Mapping[str, float | int | None] = cell.totals
+    pools: dict[int, list[int]] = {}
+    for one in cell.replicas:
+        pools.setdefault(one["pool"], []).append(one["requests"])
+    # Only replicas of one pool share a load; of several pools the one with the largest share on one of them is told.
+    requests = max(pools.values(), key=lambda r: (len(r) > 1, max(r) / sum(r)), default=[])
     return RoutingOption(
         routing=str(cell.axes["routing"]),
         lookups=int(totals["requests"] or 0),
         prompt_tokens=int(totals["prompt_tokens"] or 0),
         hit_tokens=int(totals["hit_tokens"] or 0),
-        largest_share=max((one["share"] for one in cell.replicas), default=0.0),
-        replicas=len(cell.replicas),
+        largest_share=max(requests) / sum(requests) if requests else 0.0,
+        replicas=len(requests),
         misses=cell.misses["by_cause"],
         busiest_prefill_tokens=int(totals["busiest_prefill_tokens"] or 0),
         imbalance_requests=totals["imbalance_requests"],

@@ -8,8 +8,11 @@ from dataclasses import replace
 import jsonschema
 
 import report_data
+from prefixledger.attribute.cell import Cell
+from prefixledger.config.grid import axes_of
+from prefixledger.config.scenario import parse_scenario
 from prefixledger.report.load_parts import RoutingOption
-from prefixledger.report.ranking import melting, ranking
+from prefixledger.report.ranking import melting, options_of, ranking
 from prefixledger.report.render import html
 from prefixledger.report.tables import tables
 from prefixledger.report.twin import twin
@@ -98,3 +101,29 @@ def test_page_twin_and_csv_have_the_table() -> None:
     (table,) = [t for t in tables(value) if t.name == "routing.csv"]
     assert "miss_misrouted_tokens" in table.columns
     assert len(table.rows) == 3
+
+
+def test_a_cell_is_judged_by_the_replicas_that_share_a_load() -> None:
+    """A hosted cache beside the fleet has no routing and no share of its load."""
+    rows = [(0, "r0", 30), (0, "r1", 10), (1, "(all)", 60)]
+    cell = Cell(
+        axes={"routing": "random"},
+        totals={
+            "requests": 100, "prompt_tokens": 1000, "hit_tokens": 500, "token_hit_rate": 0.5, "seeds": 1,
+            "token_hit_rate_low": 0.5, "token_hit_rate_high": 0.5, "imbalance_requests": 1.5, "imbalance_prefill": 1.0,
+            "busiest_prefill_tokens": 100,
+        },
+        misses={"by_cause": {"cold": 500}},
+        cost=None,
+        costs=(),
+        replicas=tuple({"pool": pool, "replica": name, "requests": n} for pool, name, n in rows),
+    )  # fmt: skip
+    (option,) = options_of([cell])
+    assert (option.replicas, option.largest_share, option.spread) == (2, 0.75, None)
+    scenario = parse_scenario(
+        "[[pool]]\nmatch = { provider = 'vllm' }\n[pool.fleet]\nrouting = 'random'\nreplicas = 8\n"
+        "[[pool]]\n[pool.cache]\nprofile = 'anthropic'\n"
+    )
+    axes = axes_of(scenario, (0, 1))
+    assert (axes["routing"], axes["replicas"], axes["capacity"]) == ("random", 8, "unlimited")
+    assert axes["ttl"] == "none / 5m"
