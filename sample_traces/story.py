@@ -58,6 +58,7 @@ class _Session:
     left: int
     tokens: int
     blocks: list[int] = field(default_factory=list)
+    messages: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ class _Turn:
     session: _Session
     prompt_tokens: int
     output_tokens: int
+    messages: tuple[int, ...]
 
 
 def shares(story: Story) -> list[float]:
@@ -126,7 +128,9 @@ def _turn(
         return
     question, answer = draw.randint(25, 260), draw.randint(40, 420)
     prompt = session.tokens + question
-    yield _Turn(moment, session, prompt, answer)
+    session.messages.append(question)
+    yield _Turn(moment, session, prompt, answer, tuple(session.messages))
+    session.messages.append(answer)
     session.tokens = prompt + answer
     session.left -= 1
     if session.left:
@@ -190,7 +194,19 @@ def rows(story: Story) -> Iterator[dict[str, object]]:
             "in": prompt_tokens,
             "out": turn.output_tokens,
             "hash_ids": ids,
+            "parts": _parts(turn, at if stamped else None),
         }
+
+
+def _parts(turn: _Turn, stamp: datetime | None) -> list[dict[str, object]]:
+    """Return what a gateway would log of the prompt: the length and a digest of each part, a short text as it is."""
+    tenant, session = turn.session.tenant, turn.session.name
+    parts: list[dict[str, object]] = []
+    if stamp is not None:
+        parts.append({"kind": "system", "text": f"It is {stamp:%Y-%m-%d %H:%M:%S}.", "tokens": STAMP_TOKENS})
+    parts.append({"kind": "system", "digest": f"tenant-{tenant + 1:02d}", "tokens": PREFIX_TOKENS})
+    parts += [{"digest": f"{session}-{at}", "tokens": tokens} for at, tokens in enumerate(turn.messages)]
+    return parts
 
 
 def write(path: Path, story: Story | None = None) -> Path:

@@ -150,6 +150,7 @@ class Facts:
         for table in (
             schema.LOOKUP_FACTS,
             schema.SEGMENT_FACTS,
+            schema.CHANGES,
             schema.EVENTS,
             schema.REPLICAS,
             schema.WARMUPS,

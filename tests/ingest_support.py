@@ -109,7 +109,7 @@ def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
 
 def plain_rows(result: Result) -> list[dict[str, Any]]:
     """Return rows without what names their input, or depends on its container."""
-    drop = {"source", "source_file", "source_line", "source_node", "labels"}
+    drop = {"source", "source_file", "source_line", "source_node", "content_node", "labels"}
     return [{k: v for k, v in row.items() if k not in drop} for row in result.requests]
 
 

@@ -29,6 +29,7 @@ CASES = Path(__file__).parent / "sql"
 _CONTRACTS = {
     "lookup_facts": schema.LOOKUP_FACTS,
     "facts": schema.SEGMENT_FACTS,
+    "changes": schema.CHANGES,
     "events": schema.EVENTS,
     "replicas": schema.REPLICAS,
     "draws": schema.DRAWS,
@@ -77,10 +78,11 @@ _BY_NUMBER = {"judged": schema.SEGMENT_FACTS, "merged": schema.SEGMENT_FACTS}
 _TYPES = {
     (
         "reason", "field", "value", "judged", "cut", "kind", "total", "rung", "currency", "parent_key", "cause",
-        "detail", "replica_name", "basis", "route_branch", "problem", "opening", "day",
+        "detail", "part", "replica_name", "basis", "route_branch", "problem", "opening", "day",
     ): pa.string(),
     (
-        "other_replica", "more_capacity", "longer_ttl", "busiest", "elsewhere", "hit", "counts_writes", "warming_up",
+        "other_replica", "more_capacity", "longer_ttl", "stable_prefix", "busiest", "elsewhere", "hit", "counts_writes",
+        "warming_up",
     ): pa.bool_(),
     (
         "share", "rate_before", "rate_after", "agreement", "multiplier", "imbalance_requests", "imbalance_prefill",

@@ -60,6 +60,16 @@ class Workspace:
         return self.root / "texts"
 
     @property
+    def contents(self) -> Path:
+        """``<source>.parquet``: the forest of the pieces that prompts are made of."""
+        return self.root / "contents"
+
+    @property
+    def pieces(self) -> Path:
+        """``<source>.parquet``: what is known of pieces of text."""
+        return self.root / "pieces"
+
+    @property
     def kv_events(self) -> Path:
         """``<source>.parquet``: blocks that engines said they stored and removed."""
         return self.root / "kv_events"

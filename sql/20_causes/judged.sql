@@ -1,9 +1,9 @@
 -- Question: by which rule was each piece of a prompt missed, and what proves it?
 -- Row: one row of facts below the cap of its lookup, in numbers of this replay; cause is null for a hit.
--- Inputs: facts, lookup_facts, pools, events, warm_ups.
+-- Inputs: facts, lookup_facts, pools, events, warm_ups, changed.
 -- Columns: request_row, lookup, first_block, n_blocks, last_block, block_size, hit, cause, detail,
 --   elsewhere, previous, last_used_at, event, resident_replica, needed_capacity_blocks, needed_ttl_us,
---   removed_at, removed_by, other_replica, more_capacity, longer_ttl
+--   removed_at, removed_by, change, other_replica, more_capacity, longer_ttl, stable_prefix
 with asked as (
     select
         lookup_facts.lookup,
@@ -29,10 +29,12 @@ chosen as (
         facts.*,
         own_previous is not null as own,
         own_previous is null and resident_replica is null and else_previous is not null as elsewhere,
-        coalesce(in_flight_lookup, own_previous, else_previous) as previous,
+        coalesce(in_flight_lookup, own_previous, else_previous, changed.previous) as previous,
+        changed.detail as changed_how,
         if(own_previous is not null, own_reset, else_reset) as reset,
         if(own_previous is not null, own_distance_blocks, else_distance_blocks) as distance_blocks
     from facts
+    left join changed using (change)
 ),
 timed as (
     select
@@ -58,7 +60,7 @@ ruled as (
             when rule = 'in_flight' then rule
             when rule is not null then 'uncacheable'
             when not own and resident_replica is not null then 'misrouted'
-            when not own and not elsewhere then 'cold'
+            when not own and not elsewhere then if(change is null, 'cold', 'key_changed')
             when reset is not null then 'invalidated'
             when gap_us > kept_us then 'expired'
             else 'evicted'
@@ -76,6 +78,7 @@ select
     ruled.cause,
     case ruled.cause
         when 'cold' then if(ruled.warming_up, 'window_start', 'new_content')
+        when 'key_changed' then ruled.changed_how
         when 'invalidated' then events.kind
         when 'uncacheable' then ruled.rule
     end as detail,
@@ -88,6 +91,7 @@ select
     if(ruled.hit or ruled.cause = 'in_flight', null, ruled.gap_us) as needed_ttl_us,
     if(ruled.hit, null, ruled.removed_at) as removed_at,
     if(ruled.hit, null, ruled.removed_by) as removed_by,
+    if(ruled.cause = 'key_changed', ruled.change, null) as change,
     not ruled.hit and ruled.resident_replica is not null as other_replica,
     -- One change alone: more room helps only what no reset and no TTL took, a longer TTL only what had room.
     not ruled.hit and ruled.rule is null and ruled.own and ruled.reset is null
@@ -96,6 +100,8 @@ select
         and coalesce(ruled.gap_us > ruled.kept_us, false)
         and (
             ruled.capacity_blocks is null or coalesce(ruled.distance_blocks <= ruled.capacity_blocks, false)
-        ) as longer_ttl
+        ) as longer_ttl,
+    -- With the change undone it would have been where the other prompt left it, unless that had expired.
+    ruled.cause = 'key_changed' and coalesce(ruled.gap_us <= ruled.kept_us, true) as stable_prefix
 from ruled
 left join events on events.event = ruled.reset

@@ -3,7 +3,7 @@
 -- Inputs: judged.
 -- Columns: request_row, lookup, first_block, n_blocks, last_block, tokens, hit, cause, detail, elsewhere,
 --   previous, last_used_at, event, resident_replica, needed_capacity_blocks, needed_ttl_us, removed_at,
---   removed_by, other_replica, more_capacity, longer_ttl
+--   removed_by, change, other_replica, more_capacity, longer_ttl, stable_prefix
 with neighbours as (
     select
         lookup,
@@ -11,7 +11,8 @@ with neighbours as (
         coalesce(hit = lag(hit) over above, false)
             and cause is not distinct from lag(cause) over above
             and previous is not distinct from lag(previous) over above
-            and resident_replica is not distinct from lag(resident_replica) over above as continues
+            and resident_replica is not distinct from lag(resident_replica) over above
+            and change is not distinct from lag(change) over above as continues
     from judged
     window above as (partition by lookup order by first_block)
 ),
@@ -52,9 +53,11 @@ select
     needed_ttl_us,
     removed_at,
     removed_by,
+    change,
     other_replica,
     more_capacity,
-    longer_ttl
+    longer_ttl,
+    stable_prefix
 from judged
 anti join torn using (lookup)
 union all by name
@@ -77,8 +80,10 @@ select
     any_value(needed_ttl_us) as needed_ttl_us,
     arg_min_null(removed_at, first_block) as removed_at,
     arg_min_null(removed_by, first_block) as removed_by,
+    any_value(change) as change,
     any_value(other_replica) as other_replica,
     bool_and(more_capacity) as more_capacity,
-    bool_and(longer_ttl) as longer_ttl
+    bool_and(longer_ttl) as longer_ttl,
+    bool_and(stable_prefix) as stable_prefix
 from numbered
 group by lookup, island

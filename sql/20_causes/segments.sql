@@ -1,11 +1,12 @@
 -- Question: what became of every prompt token, piece by piece, under the names of the log?
 -- Row: one segment of one lookup, hit or missed; the pieces of a lookup sum to its prompt.
--- Inputs: merged, uncacheable, observed_spans, lookup_facts, requests, replicas, events, block_keys.
+-- Inputs: merged, uncacheable, observed_spans, changed, lookup_facts, requests, replicas, events, block_keys.
 -- Columns: request_row, lookup, request_id, source, source_line, admitted_at, pool, replica, first_block,
 --   n_blocks, first_token, tokens, written_tokens, written_1h_tokens, hit, cause, detail, previous_row,
 --   prefix_key, previous_request_id, last_used_at,
 --   removed_at, removed_by, elsewhere, resident_replica, route_branch, needed_capacity_blocks, needed_ttl_s,
---   event_id, hit_on_other_replica, hit_with_more_capacity, hit_with_longer_ttl, hit_with_stable_prefix
+--   event_id, changed_part, changed_at_token, changed_new_tokens, changed_old_tokens, changed_layer, varies,
+--   hit_on_other_replica, hit_with_more_capacity, hit_with_longer_ttl, hit_with_stable_prefix
 with pieces as (
     select *, if(hit, 0, tokens) as written_tokens
     from merged
@@ -88,10 +89,16 @@ select
     everything.needed_capacity_blocks,
     everything.needed_ttl_us / 1e6 as needed_ttl_s,
     events.event_id,
+    changed.part as changed_part,
+    changed.at_token as changed_at_token,
+    changed.new_tokens as changed_new_tokens,
+    changed.old_tokens as changed_old_tokens,
+    changed.layer as changed_layer,
+    changed.varies,
     coalesce(everything.other_replica, false) as hit_on_other_replica,
     coalesce(everything.more_capacity, false) as hit_with_more_capacity,
     coalesce(everything.longer_ttl, false) as hit_with_longer_ttl,
-    null::boolean as hit_with_stable_prefix
+    coalesce(everything.stable_prefix, false) as hit_with_stable_prefix
 from everything
 join requests as asking on asking.request_row = everything.request_row
 left join block_keys on block_keys.block = everything.last_block
@@ -99,4 +106,5 @@ left join requests as previous on previous.request_row = everything.previous_row
 left join requests as remover on remover.request_row = everything.remover_row
 left join replicas as resident on resident.replica = everything.resident_replica
 left join events on events.event = everything.event
+left join changed on changed.change = everything.change
 order by everything.lookup nulls last, everything.request_row, everything.first_token, everything.hit desc

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _REPLAY_FILES = {
     "lookup_facts": "lookup_facts",
     "facts": "facts",
+    "changes": "changes",
     "events": "events",
     "replicas": "replicas",
     "warm_ups": "warmups",

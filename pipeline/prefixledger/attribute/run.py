@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from prefixledger.workspace import Workspace
 
 STEPS = (
+    "20_causes/changed",
     "20_causes/judged",
     "20_causes/merged",
     "20_causes/uncacheable",

@@ -39,10 +39,28 @@ _SEGMENT_EVIDENCE = (
     Column("needed_capacity_blocks", "int", "capacity that would have kept all of it", nullable=True),
     Column("needed_ttl_s", "float", "seconds since its last use", nullable=True),
     Column("event_id", "text", "the reset that took it", nullable=True),
+    Column(
+        "changed_part", "text", "where a change made its key new: tools, system or message", nullable=True
+    ),
+    Column(
+        "changed_at_token", "int", "0-based position in the prompt of the first changed token", nullable=True
+    ),
+    Column("changed_new_tokens", "int", "tokens that are new there", nullable=True),
+    Column("changed_old_tokens", "int", "tokens of the earlier prompt that they stand for", nullable=True),
+    Column(
+        "changed_layer", "small", "0 for the first change of the prompt, 1 for the next one …", nullable=True
+    ),
+    Column(
+        "varies",
+        "text",
+        "what changes there from prompt to prompt: time of day, date, uuid, counter, random, reordering, number or free "
+        "text; null where the log or too few prompts tell",
+        nullable=True,
+    ),
     Column("hit_on_other_replica", "bool", "another live replica would have had it"),
     Column("hit_with_more_capacity", "bool", "more capacity alone would have kept it here"),
     Column("hit_with_longer_ttl", "bool", "a longer TTL alone would have kept it here"),
-    Column("hit_with_stable_prefix", "bool", "the same content under one key would have hit", nullable=True),
+    Column("hit_with_stable_prefix", "bool", "the same content under one key was there to hit"),
 )
 
 SEGMENTS = Table(

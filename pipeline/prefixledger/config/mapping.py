@@ -38,7 +38,7 @@ COUNTS: Final = (
     "cache_write_other_tokens_observed",
 )
 PATHS: Final = ("token_ids", "block_ids", "text")
-OTHERS: Final = ("duration", "weight", "status", "prompt_complete", "bypassed", "images")
+OTHERS: Final = ("duration", "weight", "status", "prompt_complete", "bypassed", "images", "parts")
 COLUMNS: Final = (*TIMES, *TEXTS, *COUNTS, *PATHS, *OTHERS)
 
 
@@ -127,6 +127,12 @@ class Mapping(Part):
                 "images need token_ids",
                 "only token ids say which blocks they lie in",
                 at=("columns", "images"),
+            )
+        if "parts" in self.columns and not {"token_ids", "block_ids"} & set(paths):
+            raise refusal(
+                "parts need token_ids or block_ids",
+                "they say what the ids are made of; a text is cut into parts by itself",
+                at=("columns", "parts"),
             )
         return self
 

@@ -193,9 +193,12 @@ class Batch:
             assert row.cached_tokens is not None
             raise BadRecordError(why_impossible(row.prompt_tokens, row.cached_tokens, row.cached_tokens))
         keyed = n_ids >= 0 or n_tokens >= 0
+        whole = bool(row.text_parts) and all(part.n_tokens is None for part in row.text_parts or ())
         if row.text_parts:
-            self.text.add(len(self.rows), row.text_parts, context.text, row.started_us, hashed=not keyed)
-        self.block_sizes.append(block_size if keyed or row.text_parts else 0)
+            self.text.add(
+                len(self.rows), row.text_parts, context.text, row.started_us, hashed=whole and not keyed
+            )
+        self.block_sizes.append(block_size if keyed or whole else 0)
         self.id_counts.append(n_ids)
         self.token_counts.append(n_tokens)
         self.row_records.append(record)

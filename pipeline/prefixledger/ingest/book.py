@@ -22,6 +22,7 @@ from prefixledger.ingest.text.finish import make_keys
 from prefixledger.ingest.text.write import write_parts
 from prefixledger.ingest.times import FIRST_ABSOLUTE_US
 from prefixledger.ingest.write import write_paths, write_rejects, write_requests
+from prefixledger.ingest.write_contents import write_contents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -86,6 +87,10 @@ def book_input(
         sessions=_sessions(collected, chained=info.chained),
     )
     write_paths(workspace, naming, collected, settled)
+    collected.contents.add_parts(collected.text)
+    if collected.text_keys is not None:
+        collected.contents.add_text(collected.text, collected.text_keys)
+    write_contents(workspace, naming, collected, settled)
     write_requests(workspace, naming, collected, settled)
     if collected.text_keys is not None:
         write_parts(workspace, naming, collected, settled, collected.text_keys)

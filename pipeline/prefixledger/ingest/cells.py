@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from prefixledger.ingest.fields import checked_count, checked_number, shown, wrong_type
-from prefixledger.ingest.records import BadRecordError, Image
+from prefixledger.ingest.records import BadRecordError, Image, TextPart
 from prefixledger.ingest.times import LAST_ABSOLUTE_US, clock_us, iso_us
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ _TRUE: Final = frozenset({"true", "True", "TRUE", "1", "yes"})
 _FALSE: Final = frozenset({"false", "False", "FALSE", "0", "no"})
 _SEPARATORS = re.compile(r"[|,;\s]+")
 _MASK_U64: Final = (1 << 64) - 1
+_KINDS: Final = ("tools", "system", "message")
+_MAX_ROLE: Final = 64
+_SHOWN: Final = 20
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -160,6 +163,51 @@ def cell_images(value: Any, name: str) -> tuple[Image, ...]:
         key = cell_text(item["hash"], f"{name}.hash", 1_000)
         images.append(Image(key, cell_count(item["offset"], name), cell_count(item["length"], name)))
     return tuple(images)
+
+
+def cell_parts(value: Any, name: str, prompt_tokens: int | None) -> tuple[TextPart, ...]:
+    """Return what a prompt is made of, given as objects with ``tokens`` and ``text``, or ``digest`` in its place.
+
+    Args:
+        value: The cell; ``kind`` (message where left out), ``role``, ``canonical`` (a digest) and ``breakpoint`` (a cache
+            mark behind it, such as ``ephemeral/1h``) of each are optional.
+        name: Its name.
+        prompt_tokens: Length of the prompt.
+
+    Raises:
+        BadRecordError: They are not given so, or are longer than the prompt.
+    """
+    if isinstance(value, str):
+        try:
+            value = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            raise BadRecordError(f"broken JSON: {name}") from None
+    if not isinstance(value, list):
+        raise wrong_type(name, value, "a list of objects")
+    parts = tuple(_part(item, name) for item in value)
+    total = sum(part.n_tokens or 0 for part in parts)
+    if prompt_tokens is not None and total > prompt_tokens:
+        raise BadRecordError(f"token count: {name} has {total} tokens, but the prompt {prompt_tokens}")
+    return parts
+
+
+def _part(item: Any, name: str) -> TextPart:
+    if not isinstance(item, dict) or "tokens" not in item or ("text" in item) == ("digest" in item):
+        raise wrong_type(name, item, "an object with tokens, and text or digest")
+    kind = item.get("kind", "message")
+    if kind not in _KINDS:
+        raise BadRecordError(f"unknown value: {name}.kind is {str(kind)[:_SHOWN]!r}")
+    text = item.get("text", item.get("digest"))
+    role, canonical, mark = (item.get(field) for field in ("role", "canonical", "breakpoint"))
+    return TextPart(
+        kind,
+        None if role is None else cell_text(role, f"{name}.role", _MAX_ROLE),
+        cell_text(text, f"{name}.text", len(str(text))).encode("utf-8", "surrogatepass"),
+        None if canonical is None else str(canonical).encode("utf-8", "surrogatepass"),
+        None if mark is None else cell_text(mark, f"{name}.breakpoint", _MAX_ROLE),
+        n_tokens=cell_count(item["tokens"], name),
+        fingerprint="digest" in item,
+    )
 
 
 def _list_in_text(text: str, name: str) -> list[Any]:

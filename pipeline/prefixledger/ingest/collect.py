@@ -13,6 +13,7 @@ import pyarrow as pa
 from prefixledger.ingest.batch import ROW_FIELDS, SKIP, Batch, Fit
 from prefixledger.ingest.beside import Beside
 from prefixledger.ingest.calendar import ZONE_STEP_US
+from prefixledger.ingest.contents import ContentStore
 from prefixledger.ingest.conventions import Conventions
 from prefixledger.ingest.envelope import LabelTally
 from prefixledger.ingest.faults import TRUNCATED
@@ -152,6 +153,7 @@ class Collected:
         self.links = Links(format_name)
         self.conventions = Conventions()
         self.text = TextStore(folder)
+        self.contents = ContentStore()
         self.beside = Beside(folder)
         self.text_keys: TextKeys | None = None
         self.timelines: dict[str, int] = {}
@@ -298,6 +300,9 @@ class Collected:
         id_counts = np.array(batch.id_counts, np.int64)
         n_tokens = np.array(batch.token_counts, np.int64)
         has_tokens = n_tokens >= 0
+        known = np.ones(n_tokens.size, np.bool_)
+        known[[row for row, _, _ in batch.extra]] = False
+        self.contents.add_tokens(_tokens(batch), n_tokens, known)
         counts = np.maximum(id_counts, 0)
         low = np.frombuffer(batch.ids, np.uint64)
         high = None
@@ -340,6 +345,9 @@ def _token_labels(
     first_block = np.concatenate([[0], np.cumsum(n_tokens[has_tokens] // block_size)])
     token_row = np.cumsum(has_tokens) - 1
     extra = {int(first_block[token_row[row]]) + block: data for row, block, data in batch.extra}
+    return token_labels(_tokens(batch), offsets, block_size, extra or None)
+
+
+def _tokens(batch: Batch) -> NDArray[np.unsignedinteger]:
     small = batch.tokens.typecode == "I"
-    tokens = np.frombuffer(batch.tokens, np.uint32) if small else np.frombuffer(batch.tokens, np.uint64)
-    return token_labels(tokens, offsets, block_size, extra or None)
+    return np.frombuffer(batch.tokens, np.uint32) if small else np.frombuffer(batch.tokens, np.uint64)

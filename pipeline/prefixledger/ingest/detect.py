@@ -150,7 +150,7 @@ def make_plan(mapping: Mapping) -> MapPlan:
 
     single = {
         name: _field(columns[name])
-        for name in ("duration", "weight", "status", "prompt_complete", "bypassed", "images")
+        for name in ("duration", "weight", "status", "prompt_complete", "bypassed", "images", "parts")
         if name in columns
     }
     path: PathKind | None = next((name for name in PATHS if name in columns), None)

@@ -136,6 +136,7 @@ def _named(
         "bypassed": pc.fill_null(held["bypassed"], fill_value=False),
         "namespace": pa.array(naming.namespaces, pa.string()).take(held["namespace_number"]),
         "source_node": pa.array(settled.node[rows], mask=settled.node[rows] < 0),
+        "content_node": pa.array(settled.content_node[rows], mask=settled.content_node[rows] < 0),
         "source": pa.array([naming.source] * rows.size, pa.string()),
         "source_file": pa.array([naming.label] * rows.size, pa.string()),
         "source_line": pa.array(line),

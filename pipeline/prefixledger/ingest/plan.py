@@ -47,6 +47,7 @@ class MapPlan:
         path_kind: What the prompt is given as.
         path: Field for it.
         images: Field for the images in the prompt.
+        parts: Field for what the prompt is made of, beside its ids.
     """
 
     times: tuple[tuple[str, FieldPlan], ...]
@@ -60,6 +61,7 @@ class MapPlan:
     prompt_complete: FieldPlan | None = None
     bypassed: FieldPlan | None = None
     images: FieldPlan | None = None
+    parts: FieldPlan | None = None
 
     @property
     def fields(self) -> frozenset[str]:
@@ -72,6 +74,7 @@ class MapPlan:
             self.prompt_complete,
             self.bypassed,
             self.images,
+            self.parts,
         )
         plans = [plan for _, plan in (*self.times, *self.texts, *self.counts)]
         plans += [plan for plan in single if plan is not None]

@@ -95,6 +95,8 @@ class TextPart:
         breakpoint: Cache mark behind it, as sent and short (``ephemeral/1h``); None where there is none. ``server_tool/5m``
             is one that the service sets itself, ``off`` says that it is to set none at the end of the prompt.
         content_blocks: Tools or content blocks in it; the look-back of a cache counts these.
+        n_tokens: Its length where the log says it; the ids of such a row are logged beside its parts.
+        fingerprint: Whether ``text`` is no text but a name that the log gives it.
     """
 
     kind: Literal["tools", "system", "message"]
@@ -103,6 +105,8 @@ class TextPart:
     canonical: bytes | None = None
     breakpoint: str | None = None
     content_blocks: int = 1
+    n_tokens: int | None = None
+    fingerprint: bool = False
 
 
 class Convention(NamedTuple):

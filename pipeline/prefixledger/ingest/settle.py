@@ -46,6 +46,7 @@ class Settled:
         id_started_us: int64[k], starts of those requests, as ``started_us``.
         prompt_add: int64[rows], what the prompt count of each row lacks: cached tokens that are not part of it.
         notes: Sentences for the report.
+        content_node: int64[rows], last piece in ``contents/<source>.parquet``, -1 for none.
     """
 
     alive: NDArray[np.bool_]
@@ -61,6 +62,7 @@ class Settled:
     id_started_us: NDArray[np.int64]
     prompt_add: NDArray[np.int64]
     notes: list[str]
+    content_node: NDArray[np.int64]
 
 
 class Settling:
@@ -257,6 +259,7 @@ class Settling:
             id_started_us=id_started_us,
             prompt_add=self.prompt_add,
             notes=self.notes,
+            content_node=np.full(self.record.size, -1, np.int64),
         )
 
     def _starts(self) -> NDArray[np.int64]:

@@ -96,6 +96,8 @@ def remove_source(workspace: Workspace, source: str) -> None:
         (workspace.rejects, f"{source}.parquet"),
         (workspace.parts, f"{source}.parquet"),
         (workspace.texts, f"{source}.parquet"),
+        (workspace.contents, f"{source}.parquet"),
+        (workspace.pieces, f"{source}.parquet"),
         (workspace.kv_events, f"{source}.parquet"),
         (workspace.series, f"{source}.parquet"),
     ):

@@ -214,6 +214,7 @@ def evidence_table(
         "else_distance_blocks": evidence.else_distance_blocks,
         "removed_at": evidence.removed_at_us,
         "removed_by": numbered(evidence.removed_by),
+        "change": nobody,
         "in_flight_lookup": numbered(nobody if evidence.in_flight is None else evidence.in_flight),
         "ttl_us": nobody if evidence.ttl_us is None else evidence.ttl_us,
     }

@@ -30,7 +30,7 @@ def fingerprint(workspace: Workspace, scenario_text: str, besides: Sequence[str]
     """Digest everything that a replay depends on.
 
     Args:
-        workspace: Its requests, parts, blocks and last blocks count, byte for byte; the manifest, which also remembers
+        workspace: Its requests, parts, contents, blocks and last blocks count, byte for byte; the manifest, which also remembers
             when a file was given twice, does not.
         scenario_text: The full dump of the scenario, events included.
         besides: What else decides: ids of the events that came from a file, to which more is forgiven, and what engines
@@ -45,6 +45,8 @@ def fingerprint(workspace: Workspace, scenario_text: str, besides: Sequence[str]
             (
                 workspace.requests,
                 workspace.parts,
+                workspace.contents,
+                workspace.pieces,
                 workspace.blocks,
                 workspace.last_blocks,
                 workspace.kv_events,

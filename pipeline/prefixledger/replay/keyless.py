@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _FILES = {
     "lookup_facts": schema.LOOKUP_FACTS,
     "facts": schema.SEGMENT_FACTS,
+    "changes": schema.CHANGES,
     "removals": schema.REMOVALS,
     "events": schema.EVENTS,
     "replicas": schema.REPLICAS,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prefixledger.index import Forest
+    from prefixledger.replay.contents import Contents
 
 NO_TIME = np.iinfo(np.int64).min
 """Stands for an absent time in arrays of microseconds."""
@@ -115,6 +116,7 @@ class Log:
         forest: The blocks of all of them.
         parts: Folder of the parts of prompts given as text; None where there is none.
         conversation: int64[rows], number of the conversation of each, -1 for none; None: not told apart.
+        contents: What prompts are made of; None where no log says it.
     """
 
     rows: Rows
@@ -122,6 +124,7 @@ class Log:
     forest: Forest
     parts: Path | None = None
     conversation: NDArray[np.int64] | None = None
+    contents: Contents | None = None
 
 
 def read_rows(table: pa.Table) -> Rows:

@@ -12,6 +12,8 @@ from prefixledger.index import load
 from prefixledger.index.conversations import conversations
 from prefixledger.replay import tables
 from prefixledger.replay.chains import build_chains
+from prefixledger.replay.changes import find_changes, with_changes
+from prefixledger.replay.contents import needed, read_contents
 from prefixledger.replay.curves import capacity_curve, thin, ttl_curve
 from prefixledger.replay.engine_events import tell_events
 from prefixledger.replay.engine_facts import logs_weights, read_engine_facts
@@ -127,9 +129,11 @@ def _read_log(workspace: Workspace, scenario: Scenario) -> Log:
     matched = {field for pool in scenario.pool if pool.match is not None for field in pool.match.fields}
     if logs_weights(workspace):
         matched = {*matched, "labels"}
-    index = load(workspace, columns=[*COLUMNS, *sorted(matched - set(COLUMNS))])
+    index = load(workspace, columns=needed([*COLUMNS, *sorted(matched)], workspace))
     rows = replayed_rows(read_rows(index.requests), scenario)
-    return Log(rows, read_lookups(rows), index.forest, workspace.parts, conversations(index))
+    lookups = read_lookups(rows)
+    contents = read_contents(workspace, rows, lookups)
+    return Log(rows, lookups, index.forest, workspace.parts, conversations(index), contents)
 
 
 def replay_log(
@@ -168,10 +172,16 @@ def replay_log(
     tell("collect evidence")
     touches = [find_touches(run.log, resets) for run, resets in zip(runs, numbering.resets, strict=True)]
     evidence = [pool_evidence(run, touched) for run, touched in zip(runs, touches, strict=True)]
+    of_lookups, facts = tables.lookup_facts(runs, numbering, log), tables.facts(runs, evidence, numbering)
+    if log.contents is not None:
+        tell("look for changed keys")
+        changes = find_changes(log.contents, facts, of_lookups, _arrival(runs, numbering))
+        facts = with_changes(facts, changes, log.forest.parent)
     shared = shared_nodes(log.forest.parent, _in_order(runs, numbering))
     files = {
-        "lookup_facts.parquet": tables.lookup_facts(runs, numbering, log),
-        "facts.parquet": tables.facts(runs, evidence, numbering),
+        "lookup_facts.parquet": of_lookups,
+        "facts.parquet": facts,
+        "changes.parquet": schema.CHANGES.arrow().empty_table() if log.contents is None else changes.table,
         "removals.parquet": tables.removals(runs, numbering, chains),
         "events.parquet": tables.events(runs, numbering),
         "replicas.parquet": tables.replicas(runs),
@@ -186,6 +196,10 @@ def replay_log(
         files["survival.parquet"] = survival
     notes = (*plan.notes, *run_notes(runs))
     return files, summarize(scenario.name, log, runs, rungs, ideal, notes, drawn)
+
+
+def _arrival(runs: Sequence[PoolRun], numbering: Numbering) -> NDArray[np.int64]:
+    return np.concatenate([run.lookup for run in runs])[numbering.order]
 
 
 def _in_order(runs: Sequence[PoolRun], numbering: Numbering) -> NDArray[np.int64]:

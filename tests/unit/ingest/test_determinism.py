@@ -74,7 +74,7 @@ def test_a_permutation_changes_order_and_source_only(tmp_path: Path) -> None:
             ingest(tmp_path / f"{name}.a", FIXTURES / name),
             ingest(tmp_path / f"{name}.b", shuffled),
         )
-        local = {"source", "source_line", "source_node", "namespace"}
+        local = {"source", "source_line", "source_node", "content_node", "namespace"}
 
         def rows(result: Any, local: set[str] = local) -> list[Any]:
             told = [

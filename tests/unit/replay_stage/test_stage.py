@@ -11,8 +11,8 @@ from prefixledger.replay import run
 from stage_support import SECOND, named, read, write_workspace
 
 FILES = {
-    "capacity_curve", "events", "facts", "ladder", "lookup_facts", "lookup_shared", "removals", "replicas", "shared",
-    "ttl_curve", "warmups", "draws", "kv_changes", "kv_lookups", "counters",
+    "changes", "capacity_curve", "events", "facts", "ladder", "lookup_facts", "lookup_shared", "removals", "replicas",
+    "shared", "ttl_curve", "warmups", "draws", "kv_changes", "kv_lookups", "counters",
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from prefixledger.ingest.cells import (
     cell_ids,
     cell_images,
     cell_number,
+    cell_parts,
     cell_text,
     cell_time_us,
     find,
@@ -84,6 +85,10 @@ def mapped_row(record: Mapping[str, Any], plan: MapPlan, *, columnar: bool = Fal
             setattr(row, name, text)
     _set_counts(row, record, plan)
     _set_path(row, record, plan, columnar=columnar)
+    if plan.parts is not None:
+        parts = find(record, plan.parts)[1]
+        length = len(row.token_ids) if row.prompt_tokens is None and row.token_ids else row.prompt_tokens
+        row.text_parts = () if parts is None else cell_parts(parts, plan.parts.source, length)
     if plan.weight is not None:
         row.weight = _weight(record, plan.weight)
     if plan.status is not None:

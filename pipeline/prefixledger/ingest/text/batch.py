@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from prefixledger.ingest.text.plan import TextPlan, units_of
+from prefixledger.ingest.text.volatile import find_marks, masked, written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +28,9 @@ class PartFacts:
         n_bytes: Length of its text.
         text: The text, where it is to be kept.
         content_blocks: Tools or content blocks in it.
+        n_tokens: Its length where the log says it.
+        masked: Digest of its text without what may change from call to call, of parts whose length is logged.
+        marks: What may change from call to call, of the same, see ``schema.PIECES``.
     """
 
     kind: str
@@ -36,6 +40,9 @@ class PartFacts:
     n_bytes: int
     text: bytes | None
     content_blocks: int = 1
+    n_tokens: int | None = None
+    masked: bytes | None = None
+    marks: str = ""
 
 
 @dataclass(slots=True)
@@ -64,7 +71,7 @@ class TextBatch:
     row_parts: array[int] = field(default_factory=lambda: array("Q"))
     marks: list[tuple[int, int, str]] = field(default_factory=list)
     _unit_numbers: dict[bytes, int] = field(default_factory=dict)
-    _part_numbers: dict[tuple[str, str | None, bytes, bytes | None], int] = field(default_factory=dict)
+    _part_numbers: dict[tuple[object, ...], int] = field(default_factory=dict)
 
     def add(
         self, row: int, parts: Sequence[TextPart], plan: TextPlan, started_us: int, *, hashed: bool
@@ -112,15 +119,21 @@ class TextBatch:
         return number
 
     def _part(self, part: TextPart, plan: TextPlan) -> int:
-        identity = (part.kind, part.role, part.text, part.canonical)
+        identity = (part.kind, part.role, part.text, part.canonical, part.n_tokens, part.fingerprint)
         number = self._part_numbers.setdefault(identity, len(self.parts))
         if number == len(self.parts):
             raw = digest(part.text)
             canonical = raw if part.canonical is None else digest(part.canonical)
-            text = part.text if plan.keep_text else None
-            self.parts.append(
-                PartFacts(part.kind, part.role, raw, canonical, len(part.text), text, part.content_blocks)
+            text = part.text if plan.keep_text and not part.fingerprint else None
+            n_bytes = 0 if part.fingerprint else len(part.text)
+            facts = PartFacts(
+                part.kind, part.role, raw, canonical, n_bytes, text, part.content_blocks, part.n_tokens
             )
+            if part.n_tokens is not None and not part.fingerprint:
+                marks = find_marks(part.text)
+                letters, _ = masked(part.text, marks)
+                facts = replace(facts, masked=digest(letters.tobytes()), marks=written(marks))
+            self.parts.append(facts)
         return number
 
 

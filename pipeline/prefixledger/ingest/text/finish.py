@@ -37,6 +37,7 @@ class TextKeys:
         n_blocks: int64[rows], full blocks with a key, -1 where the keys are not made of text.
         estimate: int64[rows], prompt tokens where no part of the request tells them, else -1.
         unit_tokens: int64[units of the forest of units], tokens from the start of the prompt.
+        unit_root: int64[units of the forest of units], namespace.
         scales: Sizes of blocks in bytes; none with a tokenizer.
         aligned: Whether the pieces that were hashed are the parts of prompts; not so where a template made them.
         notes: Sentences for the report.
@@ -45,6 +46,7 @@ class TextKeys:
     n_blocks: NDArray[np.int64]
     estimate: NDArray[np.int64]
     unit_tokens: NDArray[np.int64]
+    unit_root: NDArray[np.int64]
     scales: tuple[Scale, ...]
     aligned: bool
     notes: tuple[str, ...]
@@ -96,7 +98,7 @@ def make_keys(
     total = int(_row_bytes(collected)[unit_node[keyed][unit_node[keyed] >= 0]].sum())
     told = _byte_notes(used) if tokens is None else _token_notes(tools, tokens.tokenised_bytes, total)
     aligned = tools.plan.template is None
-    return TextKeys(*keys, units.tokens, used, aligned, tuple(told) if keyed.size else ())
+    return TextKeys(*keys, units.tokens, units.root, used, aligned, tuple(told) if keyed.size else ())
 
 
 def logged_lengths(collected: Collected) -> NDArray[np.int64]:
@@ -132,7 +134,8 @@ def _scales(
     # A length of which only a part was logged as text, or of several prompts together, measures nothing.
     whole = collected.row_spill.table()["prompt_complete"].to_numpy()
     known = (node >= 0) & (logged[rows] > 0) & whole[rows]
-    root = roots_of(store.unit_forest.parent)[np.maximum(node, 0)] if node.size else node
+    roots = roots_of(store.unit_forest.parent)
+    root = roots[np.maximum(node, 0)] if roots.size else np.zeros_like(node)
     n_bytes = np.bincount(root[known], _row_bytes(collected)[node[known]], len(listed))
     n_tokens = np.bincount(root[known], logged[rows[known]], len(listed))
     sums: dict[str | None, list[int]] = {}

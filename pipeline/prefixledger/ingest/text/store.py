@@ -49,7 +49,7 @@ class TextStore:
         self.marks: list[tuple[int, int, str]] = []
         self._units = _Texts(folder / "units.bin")
         self._part_texts = _Texts(folder / "parts.bin")
-        self._part_numbers: dict[tuple[str, str | None, bytes, bytes], int] = {}
+        self._part_numbers: dict[tuple[object, ...], int] = {}
 
     def add(self, batch: TextBatch, first_row: int, namespaces: list[int]) -> None:
         """Take the text of the next batch.
@@ -98,7 +98,7 @@ class TextStore:
         self._part_texts.discard()
 
     def _part(self, part: PartFacts) -> int:
-        identity = (part.kind, part.role, part.raw, part.canonical)
+        identity = (part.kind, part.role, part.raw, part.canonical, part.n_tokens)
         number = self._part_numbers.setdefault(identity, len(self.parts))
         if number == len(self.parts):
             self.parts.append(part if part.text is None else _without_text(part))

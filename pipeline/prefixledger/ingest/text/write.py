@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from prefixledger.ingest.finish import Naming
     from prefixledger.ingest.settle import Settled
     from prefixledger.ingest.text.finish import TextKeys
+    from prefixledger.ingest.text.store import TextStore
     from prefixledger.kernels.path_forest import PathForest
     from prefixledger.workspace import Workspace
 
@@ -106,11 +107,14 @@ def _table(
     owner = np.repeat(np.arange(rows.size), counts)
     position = np.arange(number.size) - begins[owner]
     first, n_tokens = _spans(collected, keys, at, counts, begins)
+    where = list(zip(np.array(store.rows, np.int64)[at][owner].tolist(), position.tolist(), strict=True))
+    words = [marks.get(place) for place in where] if marks else [None] * number.size
+    _set_logged(
+        store, number, owner, first, n_tokens, np.array([word is not None for word in words], np.bool_)
+    )
     record = np.array(collected.rows.record, np.int64)[rows]
     line = record + 1 if naming.by_record else np.array(collected.records.line, np.int64)[record]
-    text_row = np.array(store.rows, np.int64)[at][owner]
     chosen = [store.parts[one] for one in number.tolist()]
-    where = zip(text_row.tolist(), position.tolist(), strict=True)
     columns = [
         pa.array([naming.source] * number.size, pa.string()),
         pa.array(line[owner]),
@@ -122,10 +126,38 @@ def _table(
         pa.array([part.n_bytes for part in chosen], pa.int64()),
         pa.array(first, mask=first < 0),
         pa.array(n_tokens, mask=first < 0),
-        pa.array([marks.get(place) for place in where] if marks else [None] * number.size, pa.string()),
+        pa.array(words, pa.string()),
         pa.array([part.content_blocks for part in chosen], pa.int32()),
     ]
     return pa.table(columns, schema=PARTS.arrow()), number
+
+
+def _set_logged(
+    store: TextStore,
+    number: NDArray[np.int64],
+    owner: NDArray[np.int64],
+    first: NDArray[np.int64],
+    n_tokens: NDArray[np.int64],
+    marked: NDArray[np.bool_],
+) -> None:
+    """Fill in the first token and the tokens of parts whose lengths the log says, in place.
+
+    Only of prompts with a cache mark: parts that are logged beside ids without any do not say where marks were.
+    """
+    length = np.array([-1 if part.n_tokens is None else part.n_tokens for part in store.parts], np.int64)[
+        number
+    ]
+    partial = np.ones(int(owner.max(initial=-1)) + 1, np.bool_)
+    partial[owner[marked]] = False
+    partial[owner[length < 0]] = True
+    logged = ~partial[owner]
+    if not logged.any():
+        return
+    end = np.cumsum(np.where(logged, length, 0))
+    begin = end - np.where(logged, length, 0)
+    _, leads = np.unique(owner, return_index=True)
+    first[logged] = (begin - begin[leads][np.cumsum(np.isin(np.arange(owner.size), leads)) - 1])[logged]
+    n_tokens[logged] = length[logged]
 
 
 def _spans(

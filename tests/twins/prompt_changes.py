@@ -1,0 +1,91 @@
+"""References and changes of prompts given as lists of pieces, told without a forest."""
+
+from __future__ import annotations
+
+LEAST = 48
+
+
+def reference(
+    prompts: list[list[tuple[int, int]]], new_from: list[int], streams: list[tuple[int, int, int]]
+) -> list[int]:
+    """Return the earlier prompt that each is told against, -1 for none.
+
+    Args:
+        prompts: Pieces of each prompt: content and length.
+        new_from: First token whose key is new.
+        streams: Session, tenant and namespace of each.
+    """
+    last_of: dict[int, int] = {}
+    found = []
+    for row, prompt in enumerate(prompts):
+        behind, end = [], 0
+        for piece in prompt:
+            end += piece[1]
+            if end > new_from[row]:
+                behind.append(piece)
+        seen = [last_of[content] for content, _ in behind if content in last_of]
+        choice = -1
+        if sum(length for content, length in behind if content in last_of) >= LEAST:
+            session, tenant, namespace = streams[row]
+            asked = [
+                max(
+                    (old for old in range(row) if streams[old][0] == session >= 0 and prompts[old]),
+                    default=-1,
+                ),
+                max(
+                    (old for old in range(row) if streams[old][1] == tenant >= 0 and prompts[old]), default=-1
+                ),
+                seen[0],
+                seen[-1],
+            ]
+
+            def score(old: int, behind: list = behind) -> int:
+                return sum(length for content, length in behind if content in {c for c, _ in prompts[old]})
+
+            asked = [old for old in asked if old >= 0]
+            choice = max(asked, key=score)  # of equals the first
+            near = [old for old in asked if streams[old][2] == namespace]
+            if near and score(best := max(near, key=score)) * 10 >= 9 * score(choice) and score(best):
+                choice = best
+            if score(choice) < LEAST and score(max(asked, key=score)) < LEAST:
+                choice = -1
+        found.append(choice)
+        last_of.update(dict.fromkeys((content for content, _ in behind), row))
+    return found
+
+
+def changes(new: list[tuple[int, int]], old: list[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
+    """Return token, new tokens, old tokens and tokens known again of each change, the common beginning first."""
+    layers, after, at, gap = [[0, 0, 0, 0, False]], 0, 0, 0
+    contents = [content for content, _ in old]
+    held = {content for content, _ in new}
+    gap_from = 0
+    for content, length in new:
+        at += length
+        if after < len(old) and contents[after] == content:
+            where = after
+        elif content in contents:
+            where = contents.index(content)
+        else:
+            gap += length
+            continue
+        if gap or where != after:
+            skipped = old[after:where]
+            total, gone = sum(n for _, n in skipped), sum(n for c, n in skipped if c not in held)
+            moved = where < after or (total > 0 and 2 * gone <= total)
+            if len(layers) > 1 and moved and layers[-1][4]:
+                layers[-1][1] += gap
+                layers[-1][2] += total
+            else:
+                layers.append([gap_from, gap, total, 0, moved])
+        layers[-1][3] += length
+        gap_from, gap, after = at, 0, where + 1
+    while len(layers) > 1:
+        for last in range(len(layers) - 1, 0, -1):
+            behind = sum(layer[3] for layer in layers[last:])
+            if behind < LEAST or behind < layers[last][1]:
+                layers = layers[:last]
+                break
+        else:
+            break
+    return [tuple(layer[:4]) for layer in layers]

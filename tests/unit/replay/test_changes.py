@@ -1,0 +1,64 @@
+"""The kernels that set prompts beside earlier ones, against twins on lists."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from prefixledger.kernels.arrays import read_only
+from prefixledger.replay import changes_kernel as kernel
+from twins import prompt_changes as twin
+
+PROMPT = st.lists(st.integers(0, 7), max_size=9)
+LENGTHS = (3, 16, 20, 33, 40, 50, 64, 90)
+
+
+def forest(prompts: list[list[int]]):
+    """Return parent, end, piece and the last node of each prompt, as a forest of which each prompt is a path."""
+    nodes: dict[tuple[int, ...], int] = {}
+    parent, end, piece = [], [], []
+    for prompt in prompts:
+        for at in range(len(prompt)):
+            path = tuple(prompt[: at + 1])
+            if path not in nodes:
+                nodes[path] = len(parent)
+                parent.append(nodes.get(path[:-1], -1))
+                end.append(sum(LENGTHS[content] for content in path))
+                piece.append(path[-1])
+    last = [nodes.get(tuple(prompt), -1) for prompt in prompts]
+    return tuple(read_only(column, np.int64) for column in (parent, end, piece, last))
+
+
+def sized(prompt: list[int]) -> list[tuple[int, int]]:
+    """Return pieces with their lengths."""
+    return [(content, LENGTHS[content]) for content in prompt]
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.data())
+def test_references_are_those_of_the_twin(data: st.DataObject) -> None:
+    """Whatever the streams, and wherever the keys begin to be new."""
+    prompts = data.draw(st.lists(PROMPT, min_size=1, max_size=7))
+    streams = [
+        data.draw(st.tuples(st.integers(-1, 1), st.integers(-1, 1), st.integers(0, 1))) for _ in prompts
+    ]
+    new_from = [data.draw(st.integers(0, 120)) for _ in prompts]
+    parent, end, piece, node = forest(prompts)
+    session, tenant, namespace = (read_only([each[at] for each in streams], np.int64) for at in range(3))
+    found = kernel.find_references(
+        parent, end, piece, 8, node, read_only(new_from, np.int64), np.ones(len(prompts), np.bool_), session, tenant,
+        namespace, twin.LEAST,
+    )  # fmt: skip
+    assert found.tolist() == twin.reference([sized(prompt) for prompt in prompts], new_from, streams)
+
+
+@settings(deadline=None, max_examples=200)
+@given(PROMPT, PROMPT)
+def test_changes_are_those_of_the_twin(new: list[int], old: list[int]) -> None:
+    """Inserted, dropped, moved and repeated pieces."""
+    parent, end, piece, node = forest([new, old])
+    counts, layers = kernel.align(parent, end, piece, 8, node[:1], node[1:], twin.LEAST)
+    expected = twin.changes(sized(new), sized(old))
+    columns = [kernel.AT, kernel.GAP, kernel.GAP_BEFORE, kernel.KEPT]
+    assert [tuple(row) for row in layers[0, : counts[0], columns].T.tolist()] == expected

@@ -1,0 +1,271 @@
+"""Planted changes are named with their place, innocent look-alikes are not: logs of text, of token ids, and of parts."""
+
+from __future__ import annotations
+
+import json
+import random
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from prefixledger import api
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+BLOCK = 16
+START = datetime(2026, 11, 20, 9, 59, tzinfo=UTC)
+MAP = """
+format = "jsonl"
+block_size = 16
+[columns]
+started_at = {{ from = "ts", unit = "iso" }}
+request_id = "id"
+tenant = "tenant"
+session_id = "session"
+model = "model"
+cache_salt = "salt"
+{0}
+"""
+WORDS = [
+    "alpha",
+    "river",
+    "stone",
+    "table",
+    "green",
+    "window",
+    "paper",
+    "light",
+    "cloud",
+    "engine",
+    "market",
+    "silver",
+    "north",
+    "garden",
+    "simple",
+]
+
+
+def at(turn: int) -> datetime:
+    """Return when a turn is asked, 37 s after the one before."""
+    return START + timedelta(seconds=37 * turn)
+
+
+def words(count: int, seed: str) -> str:
+    """Return text that depends on the seed alone."""
+    draw = random.Random(seed)
+    return " ".join(draw.choice(WORDS) + draw.choice(("", "s", "ed", "ing")) for _ in range(count))
+
+
+def tools(tenant: str) -> list[dict[str, Any]]:
+    """Return three tools."""
+    return [
+        {"name": f"tool_{n}", "description": words(40, f"{tenant}tool{n}"), "strict": True} for n in range(3)
+    ]
+
+
+def talk(
+    tenant: str, system: Callable[[int, str], str], n_turns: int = 5, **more: Any
+) -> list[dict[str, Any]]:
+    """Return a conversation: each turn has the system text of its moment, all turns before, and a new question."""
+    rows, history = [], []
+    text = words(400, tenant)
+    for turn in range(n_turns):
+        history = [*history, {"role": "user", "content": words(20, f"{tenant}u{turn}")}]
+        body = {"system": system(turn, text), "messages": [dict(message) for message in history]}
+        rows.append(
+            {
+                "ts": at(turn).isoformat(),
+                "tenant": tenant,
+                "session": tenant,
+                "body": body,
+                "model": "m",
+                **more,
+            }
+        )
+        history = [*history, {"role": "assistant", "content": words(50, f"{tenant}a{turn}")}]
+    return rows
+
+
+def plain(_turn: int, text: str) -> str:
+    """Return a system text that never changes."""
+    return text
+
+
+def planted() -> list[dict[str, Any]]:
+    """Return one conversation for each kind of change, and for each innocent that looks like one."""
+    cut = 900
+    logs = {
+        "clock": talk("clock", lambda turn, text: f"now {at(turn):%H:%M:%S}. {text}"),
+        "date": talk("date", lambda turn, text: f"run {turn // 2} {text}"),
+        "id": talk(
+            "id", lambda turn, text: f"{text[:cut]} {random.Random(turn).getrandbits(96):024x} {text[cut:]}"
+        ),
+        "twice": talk(
+            "twice",
+            lambda turn, text: (
+                f"now {at(turn):%H:%M:%S}. {text[:cut]} v{random.Random(turn).getrandbits(64):016x} {text[cut:]}"
+            ),
+        ),
+        "mixed": talk("mixed", plain),
+        "pruned": talk("pruned", plain, 8),
+        "compacted": talk("compacted", plain, 9),
+        "model": talk("model", plain),
+        "salt": talk("salt", plain),
+        "clean": talk("clean", plain),
+        "constant": talk("constant", lambda _turn, text: f"key 77aa12; {text}"),
+        "kept": talk("kept", plain),
+    }
+    for turn, row in enumerate(logs["mixed"]):
+        row["body"]["tools"] = random.Random(turn).sample(tools("mixed"), 3)
+    for row in logs["pruned"][4:]:
+        row["body"]["messages"][1] = {"role": "assistant", "content": "[removed]"}
+    for row in logs["compacted"][7:]:
+        row["body"]["messages"][:8] = [{"role": "user", "content": words(12, "summary")}]
+    for row in logs["model"][3:]:
+        row["model"] = "other"
+    for row in logs["salt"][1::2]:
+        row["salt"] = "x"
+    for row in logs["kept"]:
+        for turn, message in enumerate(row["body"]["messages"]):
+            message["content"] = f"[{at(turn):%H:%M:%S}] {message['content']}"
+    for number in range(6):
+        row = talk("alone", plain, 1)[0]
+        row["body"]["messages"] = [
+            {"role": "user", "content": words(60, f"q{number}") + " Be brief, answer in JSON."}
+        ]
+        logs[f"alone{number}"] = [{**row, "session": f"alone{number}", "ts": at(number).isoformat()}]
+    rows = [row for log in logs.values() for row in log]
+    return [{"id": f"q{number}", **row} for number, row in enumerate(rows)]
+
+
+def replayed(folder: Path, rows: list[dict[str, Any]], path: str) -> list[dict[str, Any]]:
+    """Replay a log and return its misses with the tenant of each."""
+    rows = sorted(rows, key=lambda row: row["ts"])
+    (folder / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (folder / "map.toml").write_text(MAP.format(path), encoding="utf-8")
+    workspace = folder / "workspace"
+    api.replay([folder / "log.jsonl"], map=folder / "map.toml", workspace=workspace, jobs=1)
+    (file,) = (workspace / "replays").glob("*/misses.parquet")
+    tenant = {row["id"]: row["tenant"] for row in rows}
+    return [{"tenant": tenant[row["request_id"]], **row} for row in pq.read_table(file).to_pylist()]
+
+
+@pytest.fixture(scope="module")
+def misses(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """Return the misses of all planted conversations, replayed as one log."""
+    return replayed(tmp_path_factory.mktemp("planted"), planted(), 'text = "body"')
+
+
+def of(misses: list[dict[str, Any]], tenant: str) -> list[dict[str, Any]]:
+    """Return what is blamed on changes in one conversation."""
+    return [row for row in misses if row["tenant"] == tenant and row["cause"] == "key_changed"]
+
+
+@pytest.mark.parametrize(
+    ("tenant", "detail", "varies", "part", "n_turns"),
+    [
+        ("clock", "prefix_edited", {"time of day"}, "system", 4),
+        ("date", "prefix_edited", {"counter"}, "system", 2),
+        ("id", "prefix_edited", {"random"}, "system", 4),
+        ("twice", "prefix_edited", {"time of day", "random"}, "system", 4),
+        ("mixed", "tools_reordered", {"reordering"}, "tools", None),
+        ("pruned", "history_rewritten", {"free text"}, "message", 1),
+        ("compacted", "compaction", {"free text"}, "message", 1),
+        ("model", "model_changed", {None}, None, 1),
+        ("salt", "namespace_split", {None}, None, None),
+    ],
+)
+def test_a_planted_change_is_named(
+    misses: list[dict[str, Any]],
+    tenant: str,
+    detail: str,
+    varies: set[str | None],
+    part: str | None,
+    n_turns: int | None,
+) -> None:
+    """By detail, by what varies, by its part; once for each turn that it broke."""
+    found = of(misses, tenant)
+    assert found
+    assert {row["detail"] for row in found} == {detail}
+    assert {row["varies"] for row in found} == varies
+    assert {row["changed_part"] for row in found} == {part}
+    if n_turns is not None:
+        assert len({row["request_id"] for row in found}) == n_turns
+
+
+@pytest.mark.parametrize("tenant", ["clean", "constant", "kept", "alone"])
+def test_an_innocent_is_not_accused(misses: list[dict[str, Any]], tenant: str) -> None:
+    """New text at the tail, a constant suspect, a stamp kept word for word, first requests of new sessions."""
+    assert of(misses, tenant) == []
+
+
+def test_a_change_says_where_it_is_and_what_it_cost(misses: list[dict[str, Any]]) -> None:
+    """The clock stands behind 'now ', is two tokens long, and costs all of the system text behind it."""
+    for row in of(misses, "clock"):
+        assert row["changed_at_token"] <= 3
+        assert row["changed_new_tokens"] <= 3
+        assert row["first_block"] == 0
+        assert row["previous_request_id"] is not None
+        assert row["hit_with_stable_prefix"]
+
+
+def test_layers_are_told_apart_each_with_what_it_frees(misses: list[dict[str, Any]]) -> None:
+    """The second change is named behind the first, and is charged with what stands behind it alone."""
+    by_request: dict[str, list[dict[str, Any]]] = {}
+    for row in of(misses, "twice"):
+        by_request.setdefault(row["request_id"], []).append(row)
+    assert len(by_request) == 4
+    for first, second in by_request.values():
+        assert (first["changed_layer"], first["varies"]) == (0, "time of day")
+        assert (second["changed_layer"], second["varies"]) == (1, "random")
+        assert abs(first["tokens"] - 240) <= 2 * BLOCK
+        assert second["first_block"] * BLOCK == first["tokens"]
+
+
+@pytest.mark.parametrize("extra", [1, 16])
+def test_token_ids_are_known_again_wherever_they_are_shifted(tmp_path: Path, extra: int) -> None:
+    """Other tokens on top, one or a whole block of them: the prompt behind is the same, and nothing else is."""
+    draw = random.Random(3)
+    prompt = [draw.randrange(50_000) for _ in range(800)]
+    rows = []
+    for number in range(6):
+        top = [draw.randrange(50_000) for _ in range(extra)] if number >= 3 else []
+        tail = [draw.randrange(50_000) for _ in range(80)]
+        rows.append({
+            "id": f"q{number}", "ts": at(number).isoformat(), "tenant": "t", "session": f"s{number}",
+            "ids": [*top, *prompt, *tail],
+        })  # fmt: skip
+    found = replayed(tmp_path, rows, 'token_ids = "ids"')
+    blamed = of(found, "t")
+    assert sorted(row["request_id"] for row in blamed) == ["q3", "q4", "q5"]
+    for row in blamed:
+        assert (row["detail"], row["varies"], row["changed_part"]) == ("prefix_edited", None, None)
+        assert abs(row["tokens"] - len(prompt)) <= 2 * BLOCK
+        assert row["changed_at_token"] == 0
+
+
+def test_parts_logged_by_digest_prove_a_change_in_front_of_them(tmp_path: Path) -> None:
+    """Block ids alone prove nothing; with the parts of each prompt beside them they do."""
+    rows = []
+    for number in range(5):
+        parts = [
+            {"kind": "system", "text": f"It is {at(number):%H:%M:%S}", "tokens": 6},
+            {"kind": "system", "digest": "abc", "tokens": 320},
+            {"digest": f"q{number}", "tokens": 40},
+        ]
+        ids = [1_000 * number + block for block in range(22)]
+        rows.append({
+            "id": f"q{number}", "ts": at(number).isoformat(), "tenant": "t", "session": "s", "n": 366, "ids": ids,
+            "parts": parts,
+        })  # fmt: skip
+    columns = 'block_ids = "ids"\nprompt_tokens = "n"'
+    assert of(replayed(tmp_path, rows, columns), "t") == []
+    (tmp_path / "more").mkdir()
+    blamed = of(replayed(tmp_path / "more", rows, f'{columns}\nparts = "parts"'), "t")
+    assert [(row["request_id"], row["tokens"], row["varies"]) for row in blamed] == [
+        (f"q{number}", 320, "time of day") for number in range(1, 5)
+    ]
