@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from prefixledger import schema, schema_engines
+from prefixledger import schema, schema_contents, schema_engines
 from prefixledger.index.load import Forest, Index
 from prefixledger.workspace import Workspace, write_json, write_table
 
@@ -150,7 +150,7 @@ class Facts:
         for table in (
             schema.LOOKUP_FACTS,
             schema.SEGMENT_FACTS,
-            schema.CHANGES,
+            schema_contents.CHANGES,
             schema.EVENTS,
             schema.REPLICAS,
             schema.WARMUPS,

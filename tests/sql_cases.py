@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from facts import at
-from prefixledger import schema, schema_engines
+from prefixledger import schema, schema_contents, schema_engines
 from prefixledger.attribute import inputs, turns
 from prefixledger.attribute import tables as books
 from support import ROOT
@@ -29,7 +29,7 @@ CASES = Path(__file__).parent / "sql"
 _CONTRACTS = {
     "lookup_facts": schema.LOOKUP_FACTS,
     "facts": schema.SEGMENT_FACTS,
-    "changes": schema.CHANGES,
+    "changes": schema_contents.CHANGES,
     "events": schema.EVENTS,
     "replicas": schema.REPLICAS,
     "draws": schema.DRAWS,
@@ -220,7 +220,7 @@ def _default(column: str) -> str:
 def _known() -> dict[str, pa.DataType]:
     contracts = [
         value
-        for module in (schema, books)
+        for module in (schema, schema_contents, books)
         for value in vars(module).values()
         if isinstance(value, schema.Table)
     ]

@@ -21,6 +21,7 @@ LAYERS = (
     {
         "errors",
         "schema",
+        "schema_contents",
         "schema_engines",
         "config",
         "workspace",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import polars as pl
 
-from prefixledger import schema, schema_engines
+from prefixledger import schema, schema_contents, schema_engines
 from prefixledger.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ _STAGE_TABLES = (
     schema.REQUESTS,
     schema.REJECTS,
     schema.PARTS,
+    schema_contents.CONTENTS,
+    schema_contents.PIECES,
     schema.BLOCKS,
     schema.LAST_BLOCKS,
     schema_engines.KV_EVENTS,

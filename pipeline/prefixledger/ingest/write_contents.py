@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from prefixledger.ingest.contents import KINDS
 from prefixledger.ingest.forest_kernel import renumber, rows_below
-from prefixledger.schema import CONTENTS, PIECES
+from prefixledger.schema_contents import CONTENTS, PIECES
 from prefixledger.workspace import write_table
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from prefixledger import schema
+from prefixledger import schema_contents
 from prefixledger.kernels.arrays import read_only
 from prefixledger.kernels.paths import climb
 from prefixledger.replay import changes_kernel as kernel
@@ -30,7 +30,7 @@ _FINEST = ("time", "uuid", "random", "number", "date")
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What was found; rows of ``schema.CHANGES``, and the blocks that each change cost.
+    """What was found; rows of ``schema_contents.CHANGES``, and the blocks that each change cost.
 
     Attributes:
         table: The changes.
@@ -88,7 +88,7 @@ def find_changes(
         for at, number in enumerate(proven.tolist())
         for row in told.of_lookup(number, layers[at, : counts[at]].tolist())
     ]
-    contract = schema.CHANGES.arrow()
+    contract = schema_contents.CHANGES.arrow()
     blocks = np.array(
         [(row["lookup"], row.pop("first_block"), row.pop("end_block")) for row in rows], np.int64
     )

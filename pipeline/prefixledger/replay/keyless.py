@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prefixledger import schema
+from prefixledger import schema, schema_contents
 from prefixledger.replay.notes import count_others, unreplayed_notes
 from prefixledger.replay.summary import ReplaySummary
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _FILES = {
     "lookup_facts": schema.LOOKUP_FACTS,
     "facts": schema.SEGMENT_FACTS,
-    "changes": schema.CHANGES,
+    "changes": schema_contents.CHANGES,
     "removals": schema.REMOVALS,
     "events": schema.EVENTS,
     "replicas": schema.REPLICAS,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prefixledger import schema
+from prefixledger import schema, schema_contents
 from prefixledger.config.scenario import default_scenario, dump
 from prefixledger.index import load
 from prefixledger.index.conversations import conversations
@@ -181,7 +181,9 @@ def replay_log(
     files = {
         "lookup_facts.parquet": of_lookups,
         "facts.parquet": facts,
-        "changes.parquet": schema.CHANGES.arrow().empty_table() if log.contents is None else changes.table,
+        "changes.parquet": schema_contents.CHANGES.arrow().empty_table()
+        if log.contents is None
+        else changes.table,
         "removals.parquet": tables.removals(runs, numbering, chains),
         "events.parquet": tables.events(runs, numbering),
         "replicas.parquet": tables.replicas(runs),

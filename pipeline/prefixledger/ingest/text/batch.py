@@ -30,7 +30,7 @@ class PartFacts:
         content_blocks: Tools or content blocks in it.
         n_tokens: Its length where the log says it.
         masked: Digest of its text without what may change from call to call, of parts whose length is logged.
-        marks: What may change from call to call, of the same, see ``schema.PIECES``.
+        marks: What may change from call to call, of the same, see ``schema_contents.PIECES``.
     """
 
     kind: str

@@ -75,7 +75,7 @@ def find_marks(text: bytes) -> list[Mark]:
 
 
 def written(marks: list[Mark], begin: int = 0) -> str:
-    """Return the first marks of a piece that begins at a byte of the text, as ``schema.PIECES`` has them."""
+    """Return the first marks of a piece that begins at a byte of the text, as ``schema_contents.PIECES`` has them."""
     kept = marks[:MOST_MARKS]
     return ";".join(f"{m.kind}:{m.start - begin}:{m.end - m.start}:{m.value}" for m in kept)
 
