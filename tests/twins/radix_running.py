@@ -28,6 +28,9 @@ class Run:
     tokens: int
     output: int
     turn: int
+    began: int
+    hits: int
+    shows: int
     keys: str = ""
     alive: bool = True
     stopped: bool = False
@@ -160,7 +163,22 @@ class Replica:
         prefill = row.prefill * tokens // row.tokens if again else row.prefill
         first = now + prefill - min(prefill, int(hits * t.hit_saves_us + 0.5))
         self.turns += 1
-        run = Run(number, now, first, first + decode, node, slots - hits, slots, tokens, output, self.turns)
+        shows = tokens if t.chunk is None else min((hits + t.chunk) * t.block, tokens)
+        run = Run(
+            number,
+            now,
+            first,
+            first + decode,
+            node,
+            slots - hits,
+            slots,
+            tokens,
+            output,
+            self.turns,
+            now,
+            hits,
+            shows,
+        )
         self.running[number] = run
         answer.finished[number] = run.end
         if again:
@@ -168,7 +186,7 @@ class Replica:
             answer.recompute[number] = answer.recompute.get(number, 0) + tokens - hits * t.block
         else:
             answer.hit[number], answer.admitted[number] = hits, now
-        heapq.heappush(self.events, (run.first, INSERT, number))
+        heapq.heappush(self.events, (self.shown_at(run), INSERT, number))
         heapq.heappush(self.events, (run.end, RELEASE, number))
         self.plan_growth(run)
         return True
@@ -191,6 +209,11 @@ class Replica:
         token = run.slots * self.t.block + 1
         if self.t.output == "as_decoded" and token <= run.tokens + run.output - 1:
             heapq.heappush(self.events, (self.step_at(run, token - run.tokens - 1), GROW, run.row))
+
+    def shown_at(self, run: Run) -> int:
+        """Return when what it shows next is computed: chunks take their share of the prefill."""
+        hit = run.hits * self.t.block
+        return run.began + (run.first - run.began) * (run.shows - hit) // (run.tokens - hit)
 
     def step_at(self, run: Run, step: int) -> int:
         """Return when a decode step begins: steps are spread evenly."""
@@ -300,10 +323,13 @@ class Replica:
             assert at == now
             run, row = self.running[number], self.t.rows[number]
             if what == INSERT:
-                blocks = run.tokens // self.t.block
+                blocks = run.shows // self.t.block
                 prompt = run.tokens == row.tokens
                 self.insert(now, run, blocks, row.prompt_keys if prompt else min(len(row.keys), blocks))
-                run.shown = self.made_room = True
+                run.shown, self.made_room = run.shows == run.tokens, True
+                if not run.shown:
+                    run.shows = min(run.shows + self.t.chunk * self.t.block, run.tokens)
+                    heapq.heappush(self.events, (self.shown_at(run), INSERT, number))
             elif what == GROW:
                 self.grow(now, run)
             else:
@@ -351,6 +377,7 @@ class Running:
     output: str = "ignore"
     hit_saves_us: float = 0.0
     resets: list[tuple[int, int, bool]] = field(default_factory=list)
+    chunk: int | None = None
     answer: Answer = field(init=False)
     watched: ClassVar[type[Replica]] = Replica
 

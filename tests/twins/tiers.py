@@ -110,10 +110,11 @@ class _WatchedTree(radix_running.Replica):
         if run.shown and min(known, blocks) > row.prompt_keys and run.row not in self.overtaken:
             self.t.events.append(Event("release", now, self.number, run.row, min(known, blocks)))
         elif (
-            not run.shown and run.row not in self.shown
+            not run.shown and run.shows == run.tokens and run.row not in self.shown
         ):  # once: what a retracted request shows later is outside the books
             self.t.events.append(Event("shown", now, self.number, run.row))
-        self.shown.add(run.row)
+        if run.shows == run.tokens:
+            self.shown.add(run.row)
 
     def reset(self, force: bool) -> bool:
         done = super().reset(force)

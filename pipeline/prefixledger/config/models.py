@@ -17,10 +17,11 @@ from pydantic import (
 
 from prefixledger.config.engine_versions import frees_in_line
 from prefixledger.config.events import Event, in_order
+from prefixledger.config.in_flight import InFlight
 from prefixledger.config.kv_size import blocks_in, bytes_per_token
 from prefixledger.config.match import Match  # noqa: TC001  # pydantic looks it up
 from prefixledger.config.pricing import ENGINE_RATES, Pricing
-from prefixledger.config.registry import OUTPUTS, PROFILES, RESIDENCES, ROUTINGS
+from prefixledger.config.registry import PROFILES, ROUTINGS
 from prefixledger.config.routers import RouterOptions, router_options
 from prefixledger.config.tiers import Tier  # noqa: TC001  # pydantic looks it up
 from prefixledger.config.toml_file import Part, checked, must_exist, near_hint, refusal
@@ -185,26 +186,6 @@ class Fleet(Part):
         return parse_duration_us(self.replica_grace)
 
 
-class InFlight(Part):
-    """How long a request holds its blocks, and what its output adds."""
-
-    residence: Annotated[str, _one_of(RESIDENCES, "residence")] = "auto"
-    output: Annotated[str, _one_of(OUTPUTS, "output mode")] = "auto"
-    prefill_ms_per_token: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    decode_ms_per_token: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    hits_shorten_prefill: bool = True
-
-    @model_validator(mode="after")
-    def _estimable(self) -> InFlight:
-        rates = (self.prefill_ms_per_token, self.decode_ms_per_token)
-        if (self.residence == "estimated" or any(r is not None for r in rates)) and None in rates:
-            raise refusal(
-                "an estimated residence needs prefill_ms_per_token and decode_ms_per_token",
-                "give both; 0 says that one of them takes no time",
-            )
-        return self
-
-
 class ModelShape(Part):
     """What the KV bytes of a token follow from; see ``kv_size``."""
 
@@ -286,6 +267,16 @@ class Pool(Part):
             assert self.model is not None
             return blocks_in(size.amount, self.model, block_size, per_gpu=size.per_gpu)
         return size.amount // (block_size if size.unit == "tokens" else 1)
+
+    @model_validator(mode="after")
+    def _chunked(self) -> Pool:
+        if self.in_flight.chunked_prefill_tokens is not None and self.cache.profile != "sglang":
+            raise refusal(
+                f"profile {self.cache.profile!r} shows a prompt when it is admitted, not in chunks",
+                'leave chunked_prefill_tokens out, or replay profile "sglang"',
+                at=("in_flight", "chunked_prefill_tokens"),
+            )
+        return self
 
     @model_validator(mode="after")
     def _tiered(self) -> Pool:

@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel
 
 from prefixledger.config.events import Event
+from prefixledger.config.in_flight import SGLANG_CHUNK_TOKENS, InFlight
 from prefixledger.config.match import Match
-from prefixledger.config.models import DEFAULT_NAME, Cache, Fleet, InFlight, ModelShape, Pool, Scenario
+from prefixledger.config.models import (
+    DEFAULT_NAME,
+    Cache,
+    Fleet,
+    ModelShape,
+    Pool,
+    Scenario,
+)
 from prefixledger.config.pricing import ENGINE_RATES, Pricing, Rates
 from prefixledger.config.registry import EVENT_KINDS, OUTPUTS, PROFILES, RESIDENCES, ROUTINGS
 from prefixledger.config.routers import ROUTER_ABSENT, ROUTER_COMMENTS
@@ -80,6 +88,10 @@ _COMMENTS: dict[tuple[str, str], str] = {
     ("Fleet", "prefix_tokens"): "tokens that prefix-hash and consistent-hash look at",
     ("InFlight", "residence"): " | ".join(RESIDENCES),
     ("InFlight", "output"): " | ".join(OUTPUTS),
+    (
+        "InFlight",
+        "chunked_prefill_tokens",
+    ): "of SGLang: tokens that are computed, then shown, in one go; 0: whole prompts",
     ("Event", "kind"): " | ".join(EVENT_KINDS),
     **ROUTER_COMMENTS,
     **TIER_COMMENTS,
@@ -108,6 +120,7 @@ _ABSENT: dict[tuple[str, str], str] = {
     **ROUTER_ABSENT,
     ("InFlight", "prefill_ms_per_token"): "0.05",
     ("InFlight", "decode_ms_per_token"): "20",
+    ("InFlight", "chunked_prefill_tokens"): str(SGLANG_CHUNK_TOKENS),
     ("Pricing", "gpu_hour"): "2.5",
     ("Pricing", "prefill_tokens_per_s"): "20000",
     ("Pricing", "discount"): "0.15",

@@ -169,10 +169,15 @@ def _running(run: PoolRun) -> str:
     )
     missed = 0 if run.in_flight is None else int((run.in_flight.lookup >= 0).sum())
     return (
-        f"{shown}{missed} lookups missed blocks that a running request was computing; chunks of a long prompt are not "
-        "shown before its last, the queue is first come, first served, and a request that waits refreshes nothing; for "
+        f"{shown}{missed} lookups missed blocks that a running request was computing; {_chunks(run)}the "
+        "queue is first come, first served, and a request that waits refreshes nothing; for "
         "output that finds no room the request with the least output goes back to the queue, and what it generated is lost"
     )
+
+
+def _chunks(run: PoolRun) -> str:
+    tokens = run.plan.pool.in_flight.chunk_tokens
+    return "" if tokens is None else f"a prompt of more than {tokens} tokens is shown chunk by chunk, "
 
 
 def _radix_notes(run: PoolRun) -> Iterator[str]:

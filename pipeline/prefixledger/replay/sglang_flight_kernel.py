@@ -10,6 +10,7 @@ from prefixledger.replay.sglang_nodes_kernel import (
     EPOCH,
     FIRST,
     FIRST_US,
+    HITS,
     LAST,
     NEXT,
     NODE,
@@ -18,7 +19,10 @@ from prefixledger.replay.sglang_nodes_kernel import (
     PLACE_REACHED,
     PREV,
     REACH,
+    SHOWS,
     SLOTS,
+    START_US,
+    TOKENS,
     TURN,
 )
 
@@ -80,8 +84,14 @@ def begin(
     first_us: int,
     slots: int,
     reach: int,
+    now: int,
+    hits: int,
+    chunk_blocks: int,
 ) -> None:
     """Admit a row whose walk ended at node x, and append it to the list of those that compute what the tree lacks. O(1)."""
+    requests[row, START_US] = now
+    requests[row, HITS] = hits
+    requests[row, SHOWS] = hits + chunk_blocks
     requests[row, NODE] = x
     requests[row, PLACE] = pool[PLACE_REACHED]
     requests[row, OWN_SLOTS] = 0
@@ -98,6 +108,16 @@ def begin(
     else:
         pool[FIRST] = row
     pool[LAST] = row
+
+
+@part
+def shown_us(requests: NDArray[np.int64], row: int, block_size: int) -> int:
+    """Return when a row has computed what its next insert shows: chunks take their share of the prefill. O(1)."""
+    first_us, start_us = requests[row, FIRST_US], requests[row, START_US]
+    computed = (requests[row, SHOWS] - requests[row, HITS]) * block_size
+    needed = requests[row, TOKENS] - requests[row, HITS] * block_size
+    at_us: int = first_us if computed >= needed else start_us + (first_us - start_us) * computed // needed
+    return at_us
 
 
 @part

@@ -23,7 +23,8 @@ NODE_COLUMNS = 11
 # all, resets before its admission, its deepest node with blocks of unknown key, blocks whose keys it has or will have in the
 # tree, and its place in the list of requests that compute what the tree does not show. Then what it is at since it was last
 # admitted: tokens to prefill, output to come, when the first token of it comes, whether its prompt is shown, its turn; and of
-# a retracted one, which lies in the list of those that wait, since when, and the time that its output still takes.
+# a retracted one, which lies in the list of those that wait, since when, and the time that its output still takes. At last the
+# blocks that its next insert shows, the blocks that it hit, and when it was admitted last.
 (
     NODE,
     PLACE,
@@ -41,8 +42,11 @@ NODE_COLUMNS = 11
     TURN,
     QUEUED_US,
     LEFT_US,
-) = range(16)
-REQUEST_COLUMNS = 16
+    SHOWS,
+    HITS,
+    START_US,
+) = range(19)
+REQUEST_COLUMNS = 19
 # Entries of `pool`: the replica; blocks of the tree, those of them that are locked, slots outside the tree; events to come,
 # entries of the order of eviction; the last access; removals listed; spare rows of `nodes`, rows ever used; where the last
 # walk ended on its path; first and last of the requests that compute something; whether what goes makes room for an admission;

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 FIRST_ROWS = 4096
 """Rows that each table of the kernel starts with, beside what the size of the pool asks for."""
 
+_WHOLE_PROMPT = 1 << 32
+"""Blocks of a chunk that no prompt fills; in tokens it fits 64 bits."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunningReplayed:
@@ -72,6 +75,7 @@ def replay_running(
     output: Output | None = None,
     resets: Resets | None = None,
     hit_saves_us: float = 0.0,
+    chunk_tokens: int | None = None,
     log_removals: bool = False,
 ) -> RunningReplayed:
     """Replay one pool under profile ``sglang``, requests running side by side.
@@ -86,6 +90,8 @@ def replay_running(
         output: None: ignored. Its blocks are in the tree from the release on, whatever the mode.
         resets: None: none.
         hit_saves_us: Microseconds of prefill that a hit block saves.
+        chunk_tokens: Tokens of a prompt that are computed, and then shown, in one go, down to whole blocks and at least one;
+            None: all of them.
         log_removals: Whether to list what left the tree.
 
     Raises:
@@ -103,6 +109,7 @@ def replay_running(
         -1 if ttl_us is None else int(ttl_us),
         extents_kernel.IGNORE if output is None else modes[output.mode],
         float(hit_saves_us),
+        _WHOLE_PROMPT if chunk_tokens is None else max(int(chunk_tokens) // int(block_size), 1),
         bool(log_removals),
     )
     found = _run(inputs, chains, rules, replicas, log_removals=log_removals)
@@ -114,7 +121,7 @@ def replay_running(
 def _run(
     inputs: Inputs,
     chains: Chains,
-    rules: tuple[int, int, int, int, float, bool],
+    rules: tuple[int, int, int, int, float, int, bool],
     replicas: int,
     *,
     log_removals: bool,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from prefixledger.replay.extent_lists_kernel import heap_pop, heap_push
 from prefixledger.replay.extents_kernel import AS_DECODED, AT_RELEASE, IGNORE
 from prefixledger.replay.jit import kernel
-from prefixledger.replay.sglang_flight_kernel import begin, computing, end_computing
+from prefixledger.replay.sglang_flight_kernel import begin, computing, end_computing, shown_us
 from prefixledger.replay.sglang_moves_kernel import evict, expire, forget_all, insert
 from prefixledger.replay.sglang_nodes_kernel import (
     ADMITS,
@@ -27,6 +27,7 @@ from prefixledger.replay.sglang_nodes_kernel import (
     REMOVED,
     REPLICA,
     SHOWN,
+    SHOWS,
     SIZE,
     SLOTS,
     TOKENS,
@@ -70,6 +71,7 @@ def replay_running(  # noqa: D417, PLR0911 - what it shares with `replay_extents
     ttl_us: int,
     output: int,
     hit_saves_us: float,
+    chunk_blocks: int,
     log: bool,
     chain_depth: NDArray[np.int32],
     chain_first: NDArray[np.int64],
@@ -102,7 +104,7 @@ def replay_running(  # noqa: D417, PLR0911 - what it shares with `replay_extents
     admitted, at most up to its last token, and locks that path until it ends; its other slots are its own. At the end of
     its prefill it inserts the full blocks of its prompt, when it ends those of prompt and output: an access of the path
     each, what is new makes one node, slots of what had come in meanwhile are free at once, and the lock goes on to the
-    end. What is short is evicted, whole unlocked leaves, the one accessed longest ago first.
+    end; a prompt longer than a chunk is inserted chunk by chunk, each after its share of the prefill. What is short is evicted, whole unlocked leaves, the one accessed longest ago first.
 
     First come, first served: the head of the queue is matched when it fits, that is when its slots but those that are
     locked already fit beside what is locked and owned; it is tried again after an insert or a release. A prompt larger
@@ -116,11 +118,12 @@ def replay_running(  # noqa: D417, PLR0911 - what it shares with `replay_extents
 
     Args:
         rows: From here to ``log`` as for ``extents_kernel.replay_extents``, without ``in_line``.
+        chunk_blocks: Blocks of a prompt that are computed, and then inserted, in one go.
         chain_depth: int32[c], blocks above each chain.
         chain_first: int64[c], blocks of all chains before each.
         nodes: int64[any, 11]; scratch.
         start_of: int32[blocks], zeros; scratch: the node that begins with each block.
-        requests: int64[n, 16], zeros; scratch.
+        requests: int64[n, 19], zeros; scratch.
         heap_at: int64[3 n]; scratch.
         heap_what: int64[3 n]; scratch: row, plus n times the kind of event.
         leaf_at: int64[any]; scratch.
@@ -279,8 +282,10 @@ def replay_running(  # noqa: D417, PLR0911 - what it shares with `replay_extents
                     admitted_us[row] = now
                     requests[row, TOKENS], requests[row, LEFT_OUTPUT] = tokens, output_tokens[row]
                 reach = keyed_blocks[row] if output == IGNORE else output_keyed_blocks[row]
-                begin(requests, pool, row, x, epoch, first_us, slots, reach)
-                heap_push(heap_at, heap_what, pool[EVENTS], first_us, INSERT * n + row)
+                begin(requests, pool, row, x, epoch, first_us, slots, reach, now, hits, chunk_blocks)
+                heap_push(
+                    heap_at, heap_what, pool[EVENTS], shown_us(requests, row, block_size), INSERT * n + row
+                )
                 heap_push(heap_at, heap_what, pool[EVENTS] + 1, finished_us[row], RELEASE * n + row)
                 pool[EVENTS] += 2
             else:
@@ -288,7 +293,9 @@ def replay_running(  # noqa: D417, PLR0911 - what it shares with `replay_extents
                 heap_pop(heap_at, heap_what, pool[EVENTS])
                 pool[EVENTS] -= 1
             alive = requests[row, EPOCH] == epoch and (ttl_us < 0 or now - admitted_us[row] <= ttl_us)
-            tokens = requests[row, TOKENS] if action == INSERT else prompt_tokens[row]
+            tokens = prompt_tokens[row]
+            if action == INSERT:
+                tokens = min(requests[row, TOKENS], requests[row, SHOWS] * block_size)
             room = capacity - pool[OWN] - pool[LOCKED]
             if action == GROW:
                 if room < 1 and ttl_us < 0 and requests[row, SLOTS] < capacity:
@@ -356,29 +363,23 @@ def replay_running(  # noqa: D417, PLR0911 - what it shares with `replay_extents
                 blocked = False
                 if alive:
                     full = tokens // block_size
-                    keyed = keyed_blocks[row]
+                    keyed = min(keyed_blocks[row], full)
                     if output != IGNORE and (action == RELEASE or retracted[row] > 0):
                         keyed = min(output_keyed_blocks[row], full)
                     status = insert(
-                        path_offset,
-                        path_chain,
-                        chain_depth,
-                        chain_length,
-                        chain_first,
-                        nodes,
-                        start_of,
-                        requests,
-                        leaf_at,
-                        leaf_node,
-                        pool,
-                        row,
-                        full,
-                        keyed,
-                    )
+                        path_offset, path_chain, chain_depth, chain_length, chain_first, nodes, start_of, requests,
+                        leaf_at, leaf_node, pool, row, full, keyed,
+                    )  # fmt: skip
                     if status < 0:
                         return status
-                    stored_blocks[row] = keyed
-                if action == INSERT:
+                    if action == RELEASE or tokens == requests[row, TOKENS]:
+                        stored_blocks[row] = keyed
+                if action == INSERT and tokens < requests[row, TOKENS]:
+                    requests[row, SHOWS] += chunk_blocks
+                    next_us = shown_us(requests, row, block_size)
+                    heap_push(heap_at, heap_what, pool[EVENTS], next_us, INSERT * n + row)
+                    pool[EVENTS] += 1
+                elif action == INSERT:
                     requests[row, SHOWN] = 1
                     if not (alive and requests[row, REACH] > keyed):
                         end_computing(requests, pool, row)

@@ -134,7 +134,10 @@ def test_a_wrong_statement_names_the_views(workspace: Path, capsys: pytest.Captu
     assert app.run(["query", "SELECT x FROM lookup", "--workspace", str(workspace)]) == 2
     err = capsys.readouterr().err
     assert "LINE 1" in err
-    assert "views: blocks, contents, kv_events, last_blocks, lookups, parts, pieces, rejects, requests, series" in err
+    assert (
+        "views: blocks, contents, kv_events, last_blocks, lookups, parts, pieces, rejects, requests, series"
+        in err
+    )
 
 
 def test_a_folder_that_is_no_workspace_is_refused(tmp_path: Path) -> None:

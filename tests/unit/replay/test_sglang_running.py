@@ -52,7 +52,7 @@ def _traffic(log: Log):
     return traffic, chains, resets, output
 
 
-def _replay(log: Log):
+def _replay(log: Log, chunk: int | None = None):
     """Replay a log with the kernel; return what it found, and the chains."""
     traffic, chains, resets, output = _traffic(log)
     found = replay_running(
@@ -65,15 +65,15 @@ def _replay(log: Log):
         output=output,
         resets=resets,
         hit_saves_us=log.hit_saves_us,
+        chunk_tokens=None if chunk is None else chunk * log.block,
         log_removals=True,
     )
     return found, chains
 
 
-def _twin(log: Log):
-    return Running(
-        log.rows, log.block, log.capacity, log.replicas, log.ttl, log.output, log.hit_saves_us, log.resets
-    ).run()
+def _twin(log: Log, chunk: int | None = None):
+    cache = (log.rows, log.block, log.capacity, log.replicas, log.ttl, log.output, log.hit_saves_us)
+    return Running(*cache, log.resets, chunk).run()
 
 
 def _spelled(removals, chains) -> list[tuple[str, int, int, int, int]]:
@@ -91,10 +91,10 @@ def _spelled(removals, chains) -> list[tuple[str, int, int, int, int]]:
     ]
 
 
-def _assert_equal(log: Log) -> Counter:
-    expected = _twin(log)
+def _assert_equal(log: Log, chunk: int | None = None) -> Counter:
+    expected = _twin(log, chunk)
 
-    found, chains = _replay(log)
+    found, chains = _replay(log, chunk)
 
     assert found.hit_blocks.tolist() == expected.hit
     assert found.admitted_us.tolist() == expected.admitted
@@ -126,7 +126,7 @@ def _assert_equal(log: Log) -> Counter:
 @given(rng=st.randoms(use_true_random=False))
 def test_kernel_equals_a_tree_of_nodes_with_locks(rng):
     """Hits, admissions, releases, refusals, ignored flushes, who computes what, and every removal equal those of the twin."""
-    _assert_equal(random_log(rng, longest=15))
+    _assert_equal(random_log(rng, longest=15), rng.choice([None, 1, 2, 3]))
 
 
 @pytest.mark.parametrize("output", ["ignore", "at_release", "as_decoded"])
@@ -134,7 +134,8 @@ def test_kernel_equals_a_tree_of_nodes_with_locks_under_pressure(output):
     """The same on longer logs, most of which wait, evict, expire, compute twice and run out of room."""
     seen = Counter()
     for seed in range(300):
-        seen += _assert_equal(random_log(random.Random(seed), output=output))
+        rng = random.Random(seed)
+        seen += _assert_equal(random_log(rng, output=output), rng.choice([None, None, 1, 2, 4]))
 
     assert min(seen[what] for what in ("waits", "evicted", "expired", "in_flight", "freed_at_once")) > 100
     assert (min(seen["stopped"], seen["retracted"]) > 50) == (output == "as_decoded"), seen
@@ -154,7 +155,8 @@ def test_kernel_equals_a_tree_of_nodes_where_matches_are_skipped():
 def test_kernel_equals_a_tree_of_nodes_with_locks_at_length():
     """No difference in 20,000 random logs."""
     for seed in range(20_000):
-        _assert_equal(random_log(random.Random(1_000_000 + seed)))
+        rng = random.Random(1_000_000 + seed)
+        _assert_equal(random_log(rng), rng.choice([None, 1, 2, 4]))
 
 
 def test_kernel_stays_inside_its_arrays():
@@ -256,6 +258,18 @@ def test_a_prompt_is_shown_at_the_end_of_its_prefill():
     assert found.hit_blocks.tolist() == [0, 0, 0, 2]
     assert found.in_flight.tolist() == [-1, 0, 0, -1]
     assert found.in_flight_end.tolist() == [0, 2, 2, 0]
+
+
+def test_chunks_of_a_prompt_are_shown_as_they_are_computed():
+    """Nine tokens take 27: in chunks of a block A is shown at 6, B at 12, so that whoever comes at 13 hits two."""
+    rows = [Row(at, 0, 9, [A, B, C, D], 4, hold=30, prefill=27) for at in (0, 13, 28)]
+
+    found, _ = _replay(_log(rows, 30, parent=(-1, 0, 1, 2)), chunk=1)
+    whole, _ = _replay(_log(rows, 30, parent=(-1, 0, 1, 2)))
+
+    assert found.hit_blocks.tolist() == [0, 2, 4]
+    assert found.in_flight.tolist() == [-1, 0, -1]
+    assert whole.hit_blocks.tolist() == [0, 0, 4]
 
 
 def test_slots_of_what_was_computed_twice_are_free_at_once():

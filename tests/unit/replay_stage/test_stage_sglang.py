@@ -10,7 +10,8 @@ import pytest
 
 import traces
 from prefixledger import attribute
-from prefixledger.config.scenario import Cache, InFlight, Pool, Scenario
+from prefixledger.config.scenario import Cache, InFlight, Pool, Scenario, parse_scenario
+from prefixledger.errors import UsageError
 from prefixledger.replay import run
 from prefixledger.replay.chains import build_chains
 from prefixledger.replay.outputs import find_outputs
@@ -290,3 +291,23 @@ def test_a_time_limit_gives_what_the_ttl_curve_says():
         assert ([0, *curve["hit_tokens"]])[at] == summary.hit_tokens
     assert sorted(found.values()) == list(found.values())
     assert found[0] == 0 < found[6] < found[50] == unlimited.hit_tokens
+
+
+def test_a_long_prompt_is_shown_in_chunks():
+    """Of 4 blocks that take 4 s in chunks of one, two are shown after 2 s; without chunks, none."""
+    row = {"ids": [1, 2, 3, 4], "prompt_tokens": 65}
+    rows = [
+        {**row, "at_us": at, "first_token_at": at + 4 * SECOND, "finished_at": 9 * SECOND}
+        for at in (0, 2 * SECOND + 1)
+    ]
+
+    def hits(chunk: int | None):
+        flight = InFlight(residence="logged", chunked_prefill_tokens=chunk)
+        files, summary = replay_log(make_log(rows), _scenario(in_flight=flight), ())
+        return files["lookup_facts.parquet"]["hit_blocks"].to_pylist(), summary.notes
+
+    assert hits(16)[0] == [0, 2]
+    assert hits(0)[0] == hits(None)[0] == [0, 0]
+    assert any("more than 8192 tokens is shown chunk by chunk" in note for note in hits(None)[1])
+    with pytest.raises(UsageError, match="shows a prompt when it is admitted"):
+        parse_scenario("[in_flight]\nchunked_prefill_tokens = 4096\n")
