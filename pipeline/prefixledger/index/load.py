@@ -103,7 +103,13 @@ def _read_rows(
     """Read the rows of one source and set the last blocks beside them; both are in order of date and place."""
     contract = REQUESTS.arrow()
     empty = pa.schema([contract.field(name) for name in columns]).empty_table()
-    parts = [pq.ParquetFile(path).read(list(columns)).select(columns) for path in source.requests]
+    files = [pq.ParquetFile(path) for path in source.requests]
+    if any(lacking := set(columns) - set(file.schema_arrow.names) for file in files):
+        raise UsageError(
+            f"the requests of {workspace.root} were read by an earlier version and lack {', '.join(sorted(lacking))}",
+            hint="delete the workspace and ingest again",
+        )
+    parts = [file.read(list(columns)).select(columns) for file in files]
     table = pa.concat_tables([empty, *(part.replace_schema_metadata(None) for part in parts)])
     last = pq.ParquetFile(workspace.last_blocks / f"{entry.source}.parquet").read(
         ["source_line", "last_block"]

@@ -188,3 +188,21 @@ def test_counters_of_a_range_query_become_samples(tmp_path: Path) -> None:
         ("hit_tokens", "a", 1, 7.0),
         ("query_tokens", "b:8000", None, 1000.0),
     ]
+
+
+def test_gauges_that_look_like_hits_are_skipped_with_what_they_mean(tmp_path: Path) -> None:
+    """A use of 0 % between requests is no lost cache, a rate over the last requests no counter."""
+    names = (
+        "vllm:kv_cache_usage_perc",
+        "vllm:external_prefix_cache_hits_total",
+        "sglang:cache_hit_rate",
+        "vllm:other",
+    )
+    result = [{"metric": {"__name__": name}, "values": [[1_795_946_400, "0"]]} for name in names]
+    counter = {"metric": {"__name__": "vllm:prefix_cache_hits_total"}, "values": [[1_795_946_400, "0"]]}
+    answer = {"status": "success", "data": {"resultType": "matrix", "result": [*result, counter]}}
+    log = tmp_path / "q.json"
+    log.write_text(json.dumps(answer), encoding="utf-8")
+    reasons = ingest(tmp_path / "ws", log).account.reasons
+    assert sum("running requests hold: 0 between requests" in reason for reason in reasons) == 1
+    assert {reason.split(":")[0].split(" ")[0] for reason in reasons} == {"gauge", "counter", "hit", "series"}

@@ -23,6 +23,16 @@ _METRICS: Final = {
     "vllm:gpu_prefix_cache_queries": "query_tokens",
     "vllm:num_preemptions": "preemptions",
 }
+_NO_HITS: Final = {
+    "vllm:kv_cache_usage_perc": "gauge of the memory that running requests hold: 0 between requests, whatever is cached",
+    "vllm:gpu_cache_usage_perc": "gauge of the memory that running requests hold: 0 between requests, whatever is cached",
+    "sglang:token_usage": "gauge of the memory that running requests hold: 0 between requests, whatever is cached",
+    "vllm:gpu_prefix_cache_hit_rate": "hit rate over the last requests: the counters behind it are needed",
+    "sglang:cache_hit_rate": "hit rate of one batch: the counters behind it are needed",
+    "vllm:external_prefix_cache_hits": "counter of a lower tier: some versions count a lookup twice",
+    "vllm:external_prefix_cache_queries": "counter of a lower tier: some versions count a lookup twice",
+}
+"""What looks like a measure of the cache and is none that a replay can stand beside."""
 _REPLICA_LABELS: Final = ("replica", "pod", "pod_name", "hostname", "instance")
 _RANK_LABELS: Final = ("dp_rank", "engine")
 _RANK: Final = re.compile(r"\d{1,4}")
@@ -91,7 +101,7 @@ def _series(one: dict[str, Any]) -> Skip:
         return Skip("series without a name: a rate or sum, where the counter itself is needed")
     metric = _METRICS.get(name)
     if metric is None:
-        return Skip("series of another metric")
+        return Skip(_NO_HITS.get(name, "series of another metric"))
     replica = next((str(labels[key]) for key in _REPLICA_LABELS if labels.get(key)), None)
     rank = next((str(labels[key]) for key in _RANK_LABELS if labels.get(key)), "")
     number = int(rank) if _RANK.fullmatch(rank) else None
