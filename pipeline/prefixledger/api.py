@@ -199,6 +199,7 @@ def report(
     from_: str | None = None,
     to: str | None = None,
     month: str | None = None,
+    invoice: Sequence[str | Path] = (),
     tz: str = "UTC",
     scenario: Sequence[Scenario | str | Path] = (),
     events: Sequence[str | Path] = (),
@@ -232,9 +233,10 @@ def report(
         sources: See ``replay``.
         output: The HTML file; the others go beside it.
         workspace: Folder of the stages' files.
-        from_: First moment of the report, ISO 8601; None with ``to`` None is the last whole ISO week, else the whole log.
+        from_: First moment of the report, ISO 8601; None with ``to`` None is the days of the invoice, else the last whole ISO week, else the whole log.
         to: First moment after it.
         month: A calendar month, ``2026-11``, in place of the two.
+        invoice: Invoices as CSV, or usage and cost pages as JSON, that the log is held against.
         tz: Zone of the report, and of ``from_`` and ``to`` where they name none.
         scenario: See ``replay``; the report is about the first.
         events: See ``replay``.
@@ -281,7 +283,9 @@ def report(
     )  # fmt: skip
     logs, place = stages.resolve(sources, workspace)
     question = stages.ask(scenario, events, replica_grace)
-    page = stages.page(output, from_, to, tz, month=month, fail_on=fail_on, show_ids=show_ids, force=force)
+    page = stages.page(
+        output, from_, to, tz, month=month, invoice=invoice, fail_on=fail_on, show_ids=show_ids, force=force
+    )
     with stages.running(place, "report", force=force):
         read = stages.ingested(logs, place, options, progress)
         read = stages.engine_logs_read(read, engine_log, place, options, progress)

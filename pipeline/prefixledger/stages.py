@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from prefixledger.export import ExportSummary
     from prefixledger.ingest import IngestOptions
     from prefixledger.ingest.account import Progress as BytesRead
+    from prefixledger.ingest.invoice import InvoiceLine
     from prefixledger.progress import Progress
     from prefixledger.replay import ReplaySummary
     from prefixledger.report.rules import Rule
@@ -60,6 +61,7 @@ class Page:
         zone: IANA name of the zone of its times.
         show_ids: Whether ids are shown whole.
         rules: What it must not say.
+        invoice: What the log is held against.
     """
 
     output: Path
@@ -68,6 +70,7 @@ class Page:
     zone: str
     show_ids: bool
     rules: tuple[Rule, ...] = ()
+    invoice: tuple[InvoiceLine, ...] = ()
 
 
 def resolve(sources: Sequence[str | Path], workspace: str | Path) -> tuple[tuple[str | Path, ...], Workspace]:
@@ -249,6 +252,7 @@ def page(
     tz: str,
     *,
     month: str | None,
+    invoice: Sequence[str | Path],
     fail_on: Sequence[str],
     show_ids: bool,
     force: bool,
@@ -260,6 +264,7 @@ def page(
     """
     from prefixledger import report
     from prefixledger.config.units import month_us, parse_time_us
+    from prefixledger.ingest.invoice import read_invoice
     from prefixledger.report.rules import rules
 
     try:
@@ -272,7 +277,8 @@ def page(
         if from_ is not None or to is not None:
             raise UsageError("a month has a beginning and an end", hint="leave out --from and --to")
         first, last = month_us(month, zone)
-    return Page(Path(output), first, last, tz, show_ids, rules(fail_on))
+    lines = tuple(line for path in invoice for line in read_invoice(Path(path)))
+    return Page(Path(output), first, last, tz, show_ids, rules(fail_on), lines)
 
 
 def reported(
@@ -281,10 +287,14 @@ def reported(
     """Run the stage ``report``."""
     from prefixledger import report
     from prefixledger.attribute.window import default_window
+    from prefixledger.ingest.invoice import invoice_span
 
     progress.phase("report")
-    stretch = default_window(workspace, zone=asked.zone, from_us=asked.from_us, to_us=asked.to_us)
-    view = report.build(workspace, replays, stretch)
+    from_us, to_us = asked.from_us, asked.to_us
+    if asked.invoice and from_us is None and to_us is None:
+        from_us, to_us = invoice_span(asked.invoice)
+    stretch = default_window(workspace, zone=asked.zone, from_us=from_us, to_us=to_us)
+    view = report.build(workspace, replays, stretch, asked.invoice)
     # Foreign files were looked for before the work began, and what stands there now is what was found then.
     written = report.write(view, asked.output, force=True, show_ids=asked.show_ids)
     observed, engines = view.result.observed, view.engines

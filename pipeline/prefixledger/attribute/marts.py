@@ -67,6 +67,7 @@ STEPS = (
     "60_marts/valued",
     "60_marts/spend",
     "60_marts/touches",
+    "60_marts/billed_days",
     "60_marts/policy_days",
     "60_marts/disagreements",
 )
@@ -109,6 +110,7 @@ class Marts:
         resets: By reset.
         recovery: By reset and minute around it.
         spend: Money in all, and by model, tenant, provider, service tier and day.
+        billed_days: What the log holds of an invoice, by model and day.
         policy_days: Reads and writes as billed beside the replay, by model and day.
         disagreements: The requests in which they differ most.
         costs: ``bills`` and ``observed_bills`` as a table.
@@ -141,6 +143,7 @@ class Marts:
     resets: pa.Table
     recovery: pa.Table
     spend: pa.Table
+    billed_days: pa.Table
     policy_days: pa.Table
     disagreements: pa.Table
     costs: pa.Table

@@ -200,6 +200,15 @@ output_option = click.option(
     help="The HTML file; JSON and CSV go beside it.",
 )
 
+invoice_option = click.option(
+    "--invoice",
+    type=FILE,
+    multiple=True,
+    metavar="FILE",
+    help="Invoice as CSV (date, model, kind, tokens, amount) or usage page as JSON to hold the log against; it sets the "
+    "days of the report unless they are given.",
+)
+
 window_options = _together(
     click.option(
         "--from", "from_", metavar="TIME", help="First moment of the report. [default: last whole ISO week]"

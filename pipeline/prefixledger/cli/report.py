@@ -11,6 +11,7 @@ from prefixledger.cli.console import talk_of
 from prefixledger.cli.options import (
     fail_on_option,
     force_option,
+    invoice_option,
     json_option,
     log_options,
     output_option,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 @output_option
 @workspace_option
 @window_options
+@invoice_option
 @replay_options
 @fail_on_option
 @log_options
@@ -48,6 +50,7 @@ def report(ctx: click.Context, /, sources: tuple[Path, ...], as_json: bool, **op
 
     \b
     prefixledger report logs/*.jsonl.gz -o week.html --scenario fleet.toml
+    prefixledger report gateway.jsonl --month 2026-11 --invoice november.csv
     prefixledger report .prefixledger --from 2026-11-16 --to 2026-11-23 --tz Europe/Berlin
     """
     from prefixledger import api

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from prefixledger import __version__
 from prefixledger.attribute.marts import STEPS, STEPS_BEFORE_PRICES
 from prefixledger.attribute.marts import marts as window_marts
+from prefixledger.attribute.reconcile import reconcile
 from prefixledger.attribute.run import STEPS as CAUSE_STEPS
 from prefixledger.attribute.spread import spread_of
 from prefixledger.config.scenario import load_scenario
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from prefixledger.attribute.marts import Marts
     from prefixledger.attribute.window import Window as Stretch
     from prefixledger.config.scenario import Scenario
+    from prefixledger.ingest.invoice import InvoiceLine
     from prefixledger.replay.summary import ReplaySummary
     from prefixledger.workspace import Workspace
 
@@ -42,13 +44,19 @@ _ONE_GAP_US = 3_600_000_000
 """Each replica comes back with its first lookup after a gap; within an hour of each other it is one gap."""
 
 
-def build(workspace: Workspace, replays: Sequence[ReplaySummary], stretch: Stretch) -> ReportView:
+def build(
+    workspace: Workspace,
+    replays: Sequence[ReplaySummary],
+    stretch: Stretch,
+    invoice: Sequence[InvoiceLine] = (),
+) -> ReportView:
     """Aggregate a window of one or several replays into a report.
 
     Args:
         workspace: Where ingest, replay and attribution left their files.
         replays: What was replayed; the report is about the first.
         stretch: A filter on arrivals.
+        invoice: Lines that the log is held against.
 
     Raises:
         UsageError: A replay has no books, or a model in it has no rate.
@@ -80,6 +88,7 @@ def build(workspace: Workspace, replays: Sequence[ReplaySummary], stretch: Stret
         silent_writes=from_marts.silent_writes(marts),
         engines=from_marts.engines(marts) if marts.engine_hours.num_rows else None,
         spend=spends(marts.spend),
+        reconciliation=reconcile(invoice, marts.billed_days.to_pylist(), stretch) if invoice else None,
         policy=policy(marts.policy_days, marts.disagreements),
     )
     return replace(view, findings=derive(view))

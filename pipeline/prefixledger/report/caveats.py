@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from prefixledger.ingest.text.scale import APPROXIMATE
 from prefixledger.replay.notes import PARTIAL
+from prefixledger.report.invoice_parts import coverage_sentence
 from prefixledger.report.numbers import clean, count, money, percent, whole
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ _COUNTER_SLACK = 0.01
 def caveats_of(view: ReportView) -> tuple[str, ...]:
     """Return the caveats, the basis of the rate first."""
     result = view.result
-    found = [_basis_caveat(result), ceiling_caveat(result), counter_caveat(view), _text_caveat(view)]
+    held = "" if view.reconciliation is None else coverage_sentence(view.reconciliation)
+    found = [held, _basis_caveat(result), ceiling_caveat(result), counter_caveat(view), _text_caveat(view)]
     if result.setup.unlimited and result.total.prompt_tokens and result.book("simulated"):
         found.append(
             "No capacity was given, so the replay cannot show eviction and its rate is an upper bound: "

@@ -12,6 +12,7 @@ from prefixledger.report.charts import account_bar, ladder_waterfall, replica_lo
 from prefixledger.report.curve_charts import capacity_curve, ttl_curve
 from prefixledger.report.definitions import Definition, cause_lines, definitions
 from prefixledger.report.glossary import CAUSE_TERMS, WHERE_NAMES, detail_name
+from prefixledger.report.invoice_parts import coverage_sentence
 from prefixledger.report.kpis import Kpi, kpis
 from prefixledger.report.load import load_notes, peers
 from prefixledger.report.money import cuts, losing, paid
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 SECTIONS = (
     ("account", "The account"),
     ("money", "The bill"),
+    ("invoice", "Against the invoice"),
     ("findings", "Findings"),
     ("inputs", "Inputs"),
     ("time", "Over time"),
@@ -131,6 +133,7 @@ class Page:
         bills: Money in all, by currency.
         cuts: The same by model, tenant, day and so on.
         losing: Models and tenants whose cache costs more than it saves.
+        coverage: How much of an invoice the log holds; empty where none was given.
         definitions: The figures, explained.
         causes: (cause, label, gloss).
     """
@@ -156,6 +159,7 @@ class Page:
     bills: tuple[Spend, ...]
     cuts: tuple[Cut, ...]
     losing: tuple[Spend, ...]
+    coverage: str
     definitions: tuple[Definition, ...]
     causes: tuple[tuple[str, str, str], ...]
 
@@ -186,6 +190,7 @@ def page(view: ReportView) -> Page:
         bills=tuple(row for row in paid(view.spend) if row.field == "all"),
         cuts=cuts(view.spend),
         losing=losing(view.spend),
+        coverage="" if view.reconciliation is None else coverage_sentence(view.reconciliation),
         definitions=definitions(view),
         causes=cause_lines(view),
     )
@@ -196,6 +201,7 @@ def _sections(view: ReportView) -> tuple[tuple[str, str], ...]:
     observed, has_lookups = view.result.observed, view.result.total.requests > 0
     shown = [s for s in SECTIONS if has_lookups or s[0] in _WITHOUT_LOOKUPS]
     shown = [s for s in shown if s[0] != "money" or paid(view.spend)]
+    shown = [s for s in shown if s[0] != "invoice" or view.reconciliation is not None]
     if (observed is not None and observed.compared is not None) or view.engines is not None:
         shown.sort(key=lambda section: section[0] != "observed")
     return tuple(shown)

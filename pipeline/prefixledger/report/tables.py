@@ -57,6 +57,11 @@ def tables(twin: dict[str, Any]) -> tuple[Csv, ...]:
         _of("prefixes.csv", "one shared prefix; below_ columns must not be summed", twin["prefixes"]),
         _of("spend.csv", "what the lookups with one value of one field cost", twin["spend"]),
         _of(
+            "invoice_days.csv",
+            "one model on one day (UTC), in the log and on the invoice",
+            (twin["reconciliation"] or {}).get("by_model_day", []),
+        ),
+        _of(
             "policy_days.csv",
             "one model on one day: reads and writes as billed, and in the replay",
             (twin["policy"] or {}).get("by_model_day", []),

@@ -9,6 +9,7 @@ from prefixledger.report.books import rate
 from prefixledger.report.parts import Prefixes, Timeline
 
 if TYPE_CHECKING:
+    from prefixledger.attribute.reconcile import Reconciliation
     from prefixledger.attribute.spread import Spread
     from prefixledger.report.books import Book, Detail, Engines, Observed, SilentWrites
     from prefixledger.report.load_parts import Balance, Branch, RoutingOption
@@ -194,6 +195,7 @@ class ReportView:
         events: Resets and releases, in order of time.
         findings: Ranked, largest first.
         engines: What engines said of their caches; None where they said nothing.
+        reconciliation: The log beside an invoice; None where none was given.
         policy: Whether the replay reproduces what was billed; None where no lookup has keys and usage.
         spend: Money in all, and by model, tenant, provider, service tier and day.
         silent_writes: Caches that were written on a day and never read.
@@ -216,6 +218,7 @@ class ReportView:
     engines: Engines | None = None
     spend: tuple[Spend, ...] = ()
     policy: Policy | None = None
+    reconciliation: Reconciliation | None = None
     silent_writes: tuple[SilentWrites, ...] = ()
 
     @property
