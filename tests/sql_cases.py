@@ -72,17 +72,22 @@ _MADE_IN_PYTHON = {
         "output_price",
         "storage_price",
     ),
-}
+    "sums": (
+        "cell", "pool", "card", "observed", "capped", "hit", "rule", "own", "resident", "elsewhere", "changed", "reset", "outlived",
+        "proven", "tokens", "written_tokens", "written_1h_tokens",
+    ),
+}  # fmt: skip
 _BY_NUMBER = {"judged": schema.SEGMENT_FACTS, "merged": schema.SEGMENT_FACTS}
 """Tables that know lookups and replicas by number, as facts do."""
 _TYPES = {
     (
         "reason", "field", "value", "judged", "cut", "kind", "total", "rung", "currency", "parent_key", "cause",
-        "detail", "part", "replica_name", "basis", "route_branch", "problem", "opening", "day",
+        "detail", "part", "replica_name", "basis", "route_branch", "problem", "opening", "day", "proven",
     ): pa.string(),
     (
         "other_replica", "more_capacity", "longer_ttl", "stable_prefix", "busiest", "elsewhere", "hit", "counts_writes",
         "warming_up",
+        "observed", "capped", "own", "resident", "changed", "outlived", "reset",
     ): pa.bool_(),
     (
         "share", "rate_before", "rate_after", "agreement", "multiplier", "imbalance_requests", "imbalance_prefill",

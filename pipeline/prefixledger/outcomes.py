@@ -76,12 +76,14 @@ class WhatIfResult:
         ingest: The account of the sources; None where a workspace was given.
         cells: The baseline, and then every combination.
         notes: What the reader must know of the baseline.
+        asked_cells: How many cells there are to be; more than there are where Ctrl-C came first.
     """
 
     workspace: Path
     ingest: IngestSummary | None
     cells: tuple[Cell, ...]
     notes: tuple[str, ...] = ()
+    asked_cells: int = 0
 
 
 class PartialInputError(InputError):
@@ -95,6 +97,18 @@ class PartialInputError(InputError):
         self, cause: InputError, result: IngestSummary | ReplayResult | ReportResult | WhatIfResult
     ) -> None:
         super().__init__(cause.message, place=cause.place, hint=cause.hint)
+        self.result = result
+
+
+class CutShortError(KeyboardInterrupt):
+    """Ctrl-C came before everything was done.
+
+    Attributes:
+        result: What was done by then.
+    """
+
+    def __init__(self, result: WhatIfResult) -> None:
+        super().__init__()
         self.result = result
 
 

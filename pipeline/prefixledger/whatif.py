@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import TYPE_CHECKING
 
 from prefixledger.errors import UsageError
@@ -11,21 +10,16 @@ from prefixledger.progress import SILENT
 from prefixledger.workspace import DEFAULT_WORKSPACE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from prefixledger.attribute.cell import Cell
+    from prefixledger.attribute.cell import Cell, Counted
+    from prefixledger.attribute.trial import Trials
     from prefixledger.config.grid import Grid
     from prefixledger.config.scenario import Scenario
     from prefixledger.outcomes import WhatIfResult
     from prefixledger.progress import Progress
-    from prefixledger.replay import ReplaySummary
     from prefixledger.stages import Question
-    from prefixledger.workspace import Workspace
-
-_SIDE = ".whatif"
-_OWN = frozenset({_SIDE, "replays", "run.json", ".lock"})
-"""What a workspace does not share with the one that cells are replayed in."""
 
 
 def whatif(
@@ -93,13 +87,16 @@ def whatif(
         progress: See ``ingest``.
 
     Returns:
-        The baseline and then every combination, with the same numbers as a replay of that scenario.
+        The baseline and then every combination, with the same numbers as a replay of that scenario; one that cannot be
+        replayed says why.
 
     Raises:
+        CutShortError: Ctrl-C; it carries what was done by then.
         UsageError: A value, an option, a scenario or an event file cannot be used.
         InputError: As for ``ingest``.
     """
     from prefixledger import index, outcomes, stages
+    from prefixledger.attribute.trial import open_trials
     from prefixledger.config.grid import read_grid
 
     options = stages.log_options(
@@ -116,73 +113,75 @@ def whatif(
         read = stages.engine_logs_read(read, engine_log, place, options, progress)
         progress.phase("index")
         index.update(place)
-        with _beside(place) as side:
-            cells, notes = _run(side, question, grid, progress, options.jobs)
-    return read.checked(outcomes.WhatIfResult(place.root, read.summary, cells, notes))
+        progress.phase("read the index")
+        (baseline,) = question.scenarios
+        trials = open_trials(place, baseline, question.events)
+        cells, asked, warned = _run(trials, question, grid, progress, options.jobs)
+    notes = (*warned, *cells[0].notes)
+    result = outcomes.WhatIfResult(place.root, read.summary, cells, notes, asked)
+    if asked > len(cells):
+        raise outcomes.CutShortError(result)
+    return read.checked(result)
 
 
 def _run(
-    side: Workspace, question: Question, grid: Grid, progress: Progress, jobs: int
-) -> tuple[tuple[Cell, ...], tuple[str, ...]]:
+    trials: Trials, question: Question, grid: Grid, progress: Progress, jobs: int
+) -> tuple[tuple[Cell, ...], int, tuple[str, ...]]:
+    """Return the baseline and every combination, how many cells were asked for, and what to doubt in the baseline."""
+    from prefixledger.attribute.cell import Cell, count, name_cells, refused
+    from prefixledger.attribute.policy import doubts
     from prefixledger.config import grid as grids
 
     (baseline,) = question.scenarios
     progress.phase("replay the baseline")
-    summary, first = _cell(side, question, baseline, None, jobs)
-    logged = {pool.pool: len(pool.replicas) for pool in summary.pools}
-    if not logged:
-        raise UsageError(
-            "no request can be looked up, so nothing would change",
-            hint="whatif needs logs with token ids, block ids or text; see prefixledger formats --how",
-        )
+    first = trials.run(baseline)
+    hit_tokens, written_tokens = (first.by_arrival(f"{name}_tokens") for name in ("hit", "written"))
+    doubted = doubts(trials.requests, hit_tokens, written_tokens)
+    logged = {tally.plan.index: len(tally.plan.fleet.replicas) for tally in first.pools}
     scenarios = grids.cells(baseline, grid, logged)
+    pools = tuple(logged)
     progress.phase("replay the grid", len(scenarios), "cells")
-    found = [first]
-    for scenario in scenarios:
-        axes = grids.axes_of(scenario, tuple(logged))
+
+    def tried(scenario: Scenario) -> Counted | Cell:
+        axes = grids.axes_of(scenario, pools)
         try:
-            found.append(_cell(side, question, scenario, first, jobs)[1])
+            trial = trials.run(scenario)
         except UsageError as error:
-            raise UsageError(f"{grids.told(axes)}: {error.message}", hint=error.hint) from error
-        progress.advance(1)
-    return tuple(found), summary.notes
+            return refused(axes, error.message)
+        return count(trial, axes, trials.loads(trial), trials.compare(trial, first))
+
+    begin = count(first, grids.axes_of(first.scenario, pools), trials.loads(first))
+    found = _in_parallel(tried, scenarios, progress, jobs)
+    if found and all(isinstance(one, Cell) for one in found):
+        # Asked again for its hint: a grid in which nothing can be replayed is a mistake, not a result.
+        axes = grids.told(grids.axes_of(scenarios[0], pools))
+        try:
+            trials.run(scenarios[0])
+        except UsageError as error:
+            raise UsageError(f"{axes}: {error.message}", hint=error.hint) from error
+    progress.phase("name the causes")
+    counted = [begin, *(one for one in found if not isinstance(one, Cell))]
+    named = iter(name_cells(counted, threads=jobs))
+    cells = (next(named), *(one if isinstance(one, Cell) else next(named) for one in found))
+    return cells, 1 + len(scenarios), doubted
 
 
-def _cell(
-    side: Workspace, question: Question, scenario: Scenario, baseline: Cell | None, jobs: int
-) -> tuple[ReplaySummary, Cell]:
-    """Replay one scenario, and leave nothing behind."""
-    from prefixledger import replay
-    from prefixledger.attribute.cell import read_cell
-    from prefixledger.attribute.policy import baseline_doubts
-    from prefixledger.config.grid import axes_of
-
-    summary = replay.run(side, scenario, events=question.events)
-    axes = axes_of(scenario, [pool.pool for pool in summary.pools])
-    cell = read_cell(side, scenario.name, axes, baseline=baseline, threads=jobs)
-    if baseline is None:
-        summary = summary.with_notes(baseline_doubts(side, scenario.name))
-    shutil.rmtree(side.replay(scenario.name))
-    return summary, cell
-
-
-@contextmanager
-def _beside(workspace: Workspace) -> Iterator[Workspace]:
-    """Make a workspace with the same requests and index and no replays; it is gone afterwards.
-
-    Replays that the reader keeps stay as they are, whatever their names.
-    """
-    from prefixledger.workspace import Workspace
-
-    root = workspace.root.resolve()
-    side = root / _SIDE
-    # One that was killed leaves its folder; the lock says that nobody is in it.
-    shutil.rmtree(side, ignore_errors=True)
-    side.mkdir()
+def _in_parallel(
+    tried: Callable[[Scenario], Counted | Cell],
+    scenarios: Sequence[Scenario],
+    progress: Progress,
+    jobs: int,
+) -> list[Counted | Cell]:
+    """Try scenarios beside each other; kernels let other threads run. What is done when Ctrl-C comes is kept, in order."""
+    done: dict[int, Counted | Cell] = {}
+    pool = ThreadPoolExecutor(max_workers=jobs)
     try:
-        for path in sorted(root.iterdir()):
-            if path.name not in _OWN:
-                (side / path.name).symlink_to(path)
-        yield Workspace(side)
+        running = {pool.submit(tried, scenario): number for number, scenario in enumerate(scenarios)}
+        for future in as_completed(running):
+            done[running[future]] = future.result()
+            progress.advance(1)
+    except KeyboardInterrupt:
+        progress.say("interrupted: what is done is kept")
     finally:
-        shutil.rmtree(side)
+        pool.shutdown(cancel_futures=True)
+    return [done[number] for number in sorted(done)]

@@ -54,17 +54,10 @@ timed as (
 ruled as (
     select
         *,
-        case
-            when hit then null
-            -- Whenever it was last used: it is computed and not shown yet, or a rule of a hosted cache forbids it.
-            when rule = 'in_flight' then rule
-            when rule is not null then 'uncacheable'
-            when not own and resident_replica is not null then 'misrouted'
-            when not own and not elsewhere then if(change is null, 'cold', 'key_changed')
-            when reset is not null then 'invalidated'
-            when gap_us > kept_us then 'expired'
-            else 'evicted'
-        end as cause
+        cause_of(
+            hit, rule, own, resident_replica is not null, elsewhere, change is not null, reset is not null,
+            gap_us > kept_us
+        ) as cause
     from timed
 )
 select

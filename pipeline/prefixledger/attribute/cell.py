@@ -1,23 +1,34 @@
-"""One cell of a grid: what the books of one replay come to over the whole log."""
+"""One cell of a grid: what one scenario comes to over the whole log."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
+import numpy as np
+import pyarrow as pa
 
-from prefixledger.attribute.marts import Marts, marts
-from prefixledger.attribute.run import run
-from prefixledger.attribute.spread import spread_of
-from prefixledger.attribute.window import Window
-from prefixledger.config.units import datetime_us
+from prefixledger.attribute.session import Session
+from prefixledger.attribute.spread import spread_of_rates
+from prefixledger.economics.bill import BilledTokens, MissedTokens, bill, total
+from prefixledger.errors import InternalError
+from prefixledger.replay.evidence import RULES
+from prefixledger.replay.tally import FLAGS
+from prefixledger.schema import CAUSES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from prefixledger.workspace import Workspace
+    from prefixledger.attribute.askers import Askers
+    from prefixledger.attribute.loads import Loads
+    from prefixledger.attribute.noise import Interval
+    from prefixledger.attribute.trial import Trial
+    from prefixledger.economics.bill import Bill
+    from prefixledger.replay.tally import FactSums
+
+STEPS = ("90_cells/named",)
+_RULES = pa.array(RULES)
+_TOKENS = ("tokens", "written_tokens", "written_1h_tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +36,7 @@ class Cell:
     """What came out under one combination.
 
     Attributes:
-        axes: capacity, ttl, routing and replicas of the pools that the log asks.
+        axes: The value of every axis in the pools that the log asks.
         totals: Of all rows: requests, prompt_tokens, hit_tokens, token_hit_rate with its least and greatest over the
             seeds that a drawing router was replayed under, the change of that rate against the baseline in percentage
             points, and the load: the busiest replica over the mean, and most requests in flight on one, of the pool where
@@ -34,6 +45,11 @@ class Cell:
         cost: What prompts and outputs cost without and with the cache; None where there is not one currency.
         costs: The same for each currency.
         replicas: Each that was asked: pool, replica, requests, share, prompt_tokens, hit_tokens, prefill_tokens.
+        interval: Of the change of the hit rate against the baseline, in points; None for the baseline itself, and where the
+            log has too few sessions and days.
+        cost_interval: Of the change of the cost of input, in percent; None as well where there is not one currency.
+        problem: Why it could not be replayed; everything else but the axes is empty then.
+        notes: What the reader must know.
     """
 
     axes: Mapping[str, str | int | None]
@@ -42,83 +58,233 @@ class Cell:
     cost: Mapping[str, Any] | None
     costs: tuple[Mapping[str, Any], ...]
     replicas: tuple[Mapping[str, Any], ...]
+    interval: Interval | None = None
+    cost_interval: Interval | None = None
+    problem: str | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def within_noise(self) -> bool:
+        """Whether its hit rate may differ from the baseline by what was drawn alone."""
+        return self.interval is not None and self.interval.holds_zero
 
 
-def read_cell(
-    workspace: Workspace,
-    name: str,
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A trial, summed up so far that a thousand of them fit into memory.
+
+    Attributes:
+        axes: What was changed.
+        askers: Who asked, and at what price.
+        sums: For each pool with lookups its index and its tokens by facts.
+        storage_token_s: For each group of ``askers`` tokens times seconds that pay rent.
+        host_tokens: Hits from lower tiers.
+        drawn: For every seed, that of the replay first, hits beyond those of the replay; empty where no router draws.
+        loads: Load by replica.
+        interval: See ``Cell``.
+        cost_interval: See ``Cell``.
+        notes: See ``Cell``.
+    """
+
+    axes: Mapping[str, str | int | None]
+    askers: Askers
+    sums: tuple[tuple[int, FactSums], ...]
+    storage_token_s: tuple[int, ...]
+    host_tokens: int
+    drawn: tuple[int, ...]
+    loads: Loads
+    interval: Interval | None = None
+    cost_interval: Interval | None = None
+    notes: tuple[str, ...] = field(default=())
+
+
+def count(
+    trial: Trial,
     axes: Mapping[str, str | int | None],
-    *,
-    baseline: Cell | None,
-    threads: int = 2,
-) -> Cell:
-    """Name the causes of a replay, and add its books up.
+    loads: Loads,
+    intervals: tuple[Interval | None, Interval | None] = (None, None),
+) -> Counted:
+    """Sum a trial up.
 
     Args:
-        workspace: Where the replay is.
-        name: Name of its scenario.
+        trial: The trial.
         axes: What was changed in it.
-        baseline: What its hit rate is held against; None for the baseline itself.
+        loads: Its load.
+        intervals: Of its change against the baseline.
+    """
+    return Counted(
+        axes=axes,
+        askers=trial.askers,
+        sums=tuple((pool.plan.index, pool.sums) for pool in trial.pools),
+        storage_token_s=_rent(trial),
+        host_tokens=sum(int(pool.host_tokens.sum()) for pool in trial.pools),
+        drawn=trial.drawn,
+        loads=loads,
+        interval=intervals[0],
+        cost_interval=intervals[1],
+        notes=trial.notes,
+    )
+
+
+def _rent(trial: Trial) -> tuple[int, ...]:
+    groups = trial.askers.group
+    rent = np.bincount(groups, trial.by_arrival("storage_token_s"), len(trial.askers.groups))
+    return tuple(int(part) for part in rent.tolist())
+
+
+def refused(axes: Mapping[str, str | int | None], problem: str) -> Cell:
+    """Return a cell that could not be replayed."""
+    return Cell(axes, {}, {"by_cause": {}}, None, (), (), problem=problem)
+
+
+def name_cells(counted: Sequence[Counted], *, threads: int = 2) -> tuple[Cell, ...]:
+    """Name the causes of all cells in one statement, and price them.
+
+    Args:
+        counted: The baseline first.
         threads: Threads of DuckDB; results do not depend on it.
 
     Raises:
-        UsageError: A model has no rate.
-        InternalError: The books do not close.
+        InternalError: The books of a cell do not close.
     """
-    run(workspace, name, threads=threads)
-    found = marts(workspace, name, _whole(workspace, name), threads=threads)
+    with Session(threads) as session:
+        session.bind({"sums": _sums(counted)})
+        session.run(STEPS)
+        rows = session.table("named").to_pylist()
+    named: list[list[dict[str, Any]]] = [[] for _ in counted]
+    for row in rows:
+        named[row["cell"]].append(row)
+    cells: list[Cell] = []
+    for part, found in zip(counted, named, strict=True):
+        cells.append(_cell(part, found, cells[0].totals["token_hit_rate"] if cells else None))
+    return tuple(cells)
+
+
+def _sums(counted: Sequence[Counted]) -> pa.Table:
+    parts = [
+        table
+        for number, cell in enumerate(counted)
+        for table in (
+            *(_simulated(number, cell.askers, sums) for _, sums in cell.sums),
+            _usage(number, cell.askers),
+        )
+    ]
+    return pa.concat_tables(parts)
+
+
+def _simulated(cell: int, askers: Askers, sums: FactSums) -> pa.Table:
+    rule = sums.rule
+    return _table(
+        askers,
+        sums.group,
+        {
+            "cell": np.full(sums.group.size, cell),
+            "observed": np.zeros(sums.group.size, np.bool_),
+            **{name: sums.flag(name) for name in FLAGS},
+            "rule": _RULES.take(pa.array(rule, mask=rule < 0)),
+            "proven": pa.nulls(rule.size, pa.string()),
+            "tokens": sums.tokens,
+            "written_tokens": sums.written_tokens,
+            "written_1h_tokens": sums.written_1h_tokens,
+        },
+    )
+
+
+def _usage(cell: int, askers: Askers) -> pa.Table:
+    """Return the rows with usage alone: what each read, and what is proven of the rest."""
+    table = askers.proven
+    nothing = np.zeros(len(table), np.bool_)
+    return _table(
+        askers,
+        table["group"].to_numpy(),
+        {
+            "cell": np.full(len(table), cell),
+            "observed": ~nothing,
+            **dict.fromkeys(FLAGS, nothing),
+            "hit": table["hit"],
+            "rule": pa.nulls(len(table), pa.string()),
+            "proven": table["cause"],
+            **{name: table[name].cast(pa.int64()) for name in _TOKENS},
+        },
+    )
+
+
+def _table(askers: Askers, group: Any, columns: Mapping[str, Any]) -> pa.Table:
+    pools = pa.array([pool for pool, _ in askers.groups], pa.int64())
+    cards = pa.array([card for _, card in askers.groups], pa.int64())
+    at = pa.array(group)
+    return pa.table({"pool": pools.take(at), "card": cards.take(at), **columns})
+
+
+def _cell(counted: Counted, rows: Sequence[Mapping[str, Any]], before: float | None) -> Cell:
+    hit_tokens = sum(row["tokens"] for row in rows if row["cause"] is None)
+    causes = {cause: sum(row["tokens"] for row in rows if row["cause"] == cause) for cause in CAUSES}
+    loads = counted.loads
+    if hit_tokens + sum(causes.values()) != loads.prompt_tokens:
+        raise InternalError(
+            f"the books of a cell do not close: {hit_tokens} hit and {sum(causes.values())} missed tokens are not the "
+            f"{loads.prompt_tokens} of its prompts"
+        )
+    rate = hit_tokens / loads.prompt_tokens if loads.prompt_tokens else None
+    drawn = [] if rate is None else [(hit_tokens + more) / loads.prompt_tokens for more in counted.drawn]
+    spread = spread_of_rates(tuple(drawn))
     costs = tuple(
         {
-            "currency": bill.currency,
-            "uncached": bill.uncached,
-            "actual": bill.actual,
-            "multiplier": bill.multiplier,
+            "currency": each.currency,
+            "uncached": each.uncached,
+            "actual": each.actual,
+            "multiplier": each.multiplier,
         }
-        for bill in found.bills
+        for each in _bills(counted, rows)
     )
-    asked = ("pool", "replica", "requests", "share", "prompt_tokens", "hit_tokens", "prefill_tokens")
     return Cell(
-        axes=axes,
-        totals=_totals(found, baseline),
-        misses={"by_cause": {row["cause"]: row["tokens"] for row in found.causes.to_pylist()}},
+        axes=counted.axes,
+        totals={
+            "requests": loads.requests,
+            "prompt_tokens": loads.prompt_tokens,
+            "output_tokens": int(counted.askers.output_tokens.sum()),
+            "hit_tokens": hit_tokens,
+            "hit_host_tokens": counted.host_tokens,
+            "token_hit_rate": rate,
+            "seeds": 1 if spread is None else spread.seeds,
+            "token_hit_rate_low": rate if spread is None else spread.low,
+            "token_hit_rate_high": rate if spread is None else spread.high,
+            "change_pp": None if rate is None else 100 * (rate - (rate if before is None else before)),
+            "imbalance_requests": loads.imbalance_requests,
+            "imbalance_prefill": loads.imbalance_prefill,
+            "busiest_prefill_tokens": loads.busiest_prefill_tokens,
+            "peak_in_flight": loads.peak_in_flight,
+            "waited_s": loads.waited_us / 1e6,
+        },
+        misses={"by_cause": causes},
         cost=costs[0] if len(costs) == 1 else None,
         costs=costs,
-        replicas=tuple(found.by_replica.select(asked).to_pylist()),
+        replicas=loads.replicas,
+        interval=counted.interval,
+        cost_interval=counted.cost_interval,
+        notes=counted.notes,
     )
 
 
-def _totals(found: Marts, baseline: Cell | None) -> dict[str, int | float | None]:
-    (row,) = (row for row in found.totals.to_pylist() if row["basis"] == "all")
-    names = ("requests", "prompt_tokens", "output_tokens", "hit_tokens", "hit_host_tokens")
-    rate = row["hit_tokens"] / row["prompt_tokens"] if row["prompt_tokens"] else None
-    before = rate if baseline is None else baseline.totals["token_hit_rate"]
-    balance = found.balance.to_pylist()
-    shared = {p["pool"] for p in balance if p["n_replicas"] > 1}
-    spread = spread_of(found.by_draw, row["hit_tokens"], row["prompt_tokens"])
-    return {
-        **{name: row[name] for name in names},
-        "token_hit_rate": rate,
-        "seeds": 1 if spread is None else spread.seeds,
-        "token_hit_rate_low": rate if spread is None else spread.low,
-        "token_hit_rate_high": rate if spread is None else spread.high,
-        "change_pp": None if rate is None or before is None else 100 * (rate - before),
-        "imbalance_requests": max((p["imbalance_requests"] or 0 for p in balance), default=None),
-        "imbalance_prefill": max((p["imbalance_prefill"] or 0 for p in balance), default=None),
-        "busiest_prefill_tokens": max(
-            (one["prefill_tokens"] for one in found.by_replica.to_pylist() if one["pool"] in shared),
-            default=None,
-        ),
-        "peak_in_flight": max((p["peak_in_flight"] or 0 for p in balance), default=None),
-        "waited_s": sum(p["waited_us"] for p in balance) / 1e6,
-    }
-
-
-def _whole(workspace: Workspace, name: str) -> Window:
-    """Return the window that every lookup lies in."""
-    started_at = pq.read_table(workspace.replay(name) / "lookups.parquet", columns=["started_at"])[
-        "started_at"
-    ]
-    ends = pc.min_max(started_at).as_py()
-    if ends["min"] is None:
-        return Window(0, 1)
-    return Window(datetime_us(ends["min"]), datetime_us(ends["max"]) + 1)
+def _bills(counted: Counted, rows: Sequence[Mapping[str, Any]]) -> tuple[Bill, ...]:
+    askers = counted.askers
+    bills = []
+    for number, (pool, card) in enumerate(askers.groups):
+        mine = [row for row in rows if (row["pool"], row["card"]) == (pool, card)]
+        missed = {
+            row["cause"]: MissedTokens(
+                written=row["written_tokens"] - row["written_1h_tokens"],
+                written_1h=row["written_1h_tokens"],
+                uncached=row["tokens"] - row["written_tokens"],
+            )
+            for row in mine
+            if row["cause"] is not None
+        }
+        billed = BilledTokens(
+            read=sum(row["tokens"] for row in mine if row["cause"] is None),
+            output=int(askers.output_tokens[number]),
+            missed=missed,
+            storage_token_s=counted.storage_token_s[number],
+        )
+        bills.append(bill(billed, askers.cards[card].card, ttl_us=askers.cards[card].ttl_us))
+    return total(bills)

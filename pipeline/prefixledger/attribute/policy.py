@@ -8,16 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
-
-from prefixledger.index.load import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
-    from prefixledger.workspace import Workspace
 
 MOST_ERROR = 0.02
 """Share of the prompt tokens by which reads and writes may differ, request by request, for a policy to count as reproduced."""
@@ -77,39 +73,27 @@ def policy_error(days: Iterable[Mapping[str, Any]]) -> PolicyError | None:
     return PolicyError(*sums) if sums[0] else None
 
 
-def baseline_doubts(workspace: Workspace, name: str) -> tuple[str, ...]:
-    """Return what a what-if must say on top of a baseline that has books; see ``doubts``."""
-    columns = ["request_row", "basis", "hit_tokens", "written_tokens"]
-    lookups = pq.read_table(workspace.replay(name) / "lookups.parquet", columns=columns)
-    lookups = lookups.filter(pc.equal(lookups["basis"], "simulated"))
-    return doubts(workspace, *(_numbers(lookups[name]) for name in columns if name != "basis"))
-
-
 def doubts(
-    workspace: Workspace,
-    request_row: NDArray[np.int64],
+    requests: pa.Table,
     hit_tokens: NDArray[np.int64],
     written_tokens: NDArray[np.int64],
 ) -> tuple[str, ...]:
     """Return what a what-if must say on top where its baseline does not reproduce what the service billed.
 
     Args:
-        workspace: Where the requests are.
-        request_row: int64[k], row of each lookup in the requests of the workspace, in order of arrival.
+        requests: The request of each lookup, with what the service says of it.
         hit_tokens: int64[k], its hits in the baseline.
         written_tokens: int64[k], its writes there.
 
     Returns:
         One sentence, or nothing where nobody billed or the replay is near enough.
     """
-    columns = ["prompt_tokens", "cached_tokens_observed", "usage_state", *_WRITES]
-    table = load(workspace, columns=columns, keys=False).requests.take(pa.array(request_row))
-    known = np.asarray(pc.equal(table["usage_state"], "present"), bool)
+    known = np.asarray(pc.equal(requests["usage_state"], "present"), bool)
     if not known.any():
         return ()
-    counts = known & np.logical_or.reduce([np.asarray(pc.is_valid(table[name]), bool) for name in _WRITES])
-    prompt, read = _numbers(table["prompt_tokens"]), _numbers(table["cached_tokens_observed"])
-    written = sum(_numbers(table[name]) for name in _WRITES)
+    counts = known & np.logical_or.reduce([np.asarray(pc.is_valid(requests[name]), bool) for name in _WRITES])
+    prompt, read = _numbers(requests["prompt_tokens"]), _numbers(requests["cached_tokens_observed"])
+    written = sum(_numbers(requests[name]) for name in _WRITES)
     error = PolicyError(
         prompt_tokens=int(prompt[known].sum()),
         read_tokens=int(np.abs(hit_tokens - read)[known].sum()),

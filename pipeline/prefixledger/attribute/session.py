@@ -36,7 +36,8 @@ class Session:
                 "preserve_insertion_order": True,
             },
         )
-        self._connection.execute(read_text("sql", "00_session/time_zone.sql"))
+        for name in ("time_zone", "cause_of"):
+            self._connection.execute(read_text("sql", f"00_session/{name}.sql"))
         self._connection.execute("SET enable_progress_bar = false")  # it would go to stdout, among the data
 
     def bind(self, tables: Mapping[str, pa.Table]) -> None:

@@ -11,6 +11,8 @@ import click
 from prefixledger.cli.console import data_console
 from prefixledger.cli.results import say_inputs
 from prefixledger.cli.show import plain, print_json, print_table
+from prefixledger.config.grid import told
+from prefixledger.report.cell_rows import csv_rows
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -23,6 +25,8 @@ _WIDE = 120
 """Columns of a terminal from which on the causes fit beside the rest."""
 
 _LOAD = ("requests", "prefill", "peak", "waited")
+
+_BETWEEN = "interval"
 
 _CAUSES = ("invalidated", "expired", "evicted", "misrouted", "cold")
 
@@ -39,6 +43,11 @@ def say_cells(result: WhatIfResult, talk: Talk, *, form: str) -> None:
         say_inputs(result.ingest, talk)
     for note in result.notes:
         talk.say(f"baseline: {note}")
+    for cell in result.cells:
+        if cell.problem is not None:
+            talk.say(f"{told(cell.axes)}: not replayed: {cell.problem}")
+    if result.asked_cells > len(result.cells):
+        talk.say(f"cut short: {len(result.cells) - 1} of {result.asked_cells - 1} combinations were replayed")
     if form == "json":
         print_json({"cells": result.cells})
     elif form == "csv":
@@ -66,19 +75,29 @@ def _print_cells(cells: tuple[Cell, ...], talk: Talk) -> None:
         )
     }
     load = _LOAD if causes else ("imbalance",)
-    columns = ["", *axes, "hit rate", "points", *causes, *currencies, *load]
-    rows = [
-        [
+    columns = ["", *axes, "hit rate", "points", _BETWEEN, *causes, *currencies, *load]
+    rows = []
+    for number, cell in enumerate(cells):
+        begin = [
             "baseline" if number == 0 else str(number),
             *("-" if cell.axes[name] is None else str(cell.axes[name]) for name in axes),
-            _spread(cell),
-            "-" if number == 0 or cell.totals["change_pp"] is None else f"{cell.totals['change_pp']:+.2f}",
-            *(_share_of(cell, cause) for cause in causes),
-            *(_money(cost["actual"]) for cost in cell.costs),
-            *_load(cell, melts=melts[number], whole=len(load) > 1),
         ]
-        for number, cell in enumerate(cells)
-    ]
+        if cell.problem is not None:
+            rows.append([*begin, "refused", *["-"] * (len(columns) - len(begin) - 1)])
+            continue
+        rows.append(
+            [
+                *begin,
+                _spread(cell),
+                "-"
+                if number == 0 or cell.totals["change_pp"] is None
+                else f"{cell.totals['change_pp']:+.2f}",
+                _between(cell),
+                *(_share_of(cell, cause) for cause in causes),
+                *(_money(cost["actual"]) for cost in cell.costs),
+                *_load(cell, melts=melts[number], whole=len(load) > 1),
+            ]
+        )
     print_table(console, columns, rows, right=range(1 + len(axes), len(columns)))
     talk.say(
         "hit rate and causes are shares of all prompt tokens, points are against the baseline, amounts are input and output "
@@ -91,6 +110,7 @@ def _print_cells(cells: tuple[Cell, ...], talk: Talk) -> None:
         )
         + "; ! marks one that melts a replica"
     )
+    talk.say(_noise(cells))
     if "routing" in axes:
         _say_ranking(groups, cells)
 
@@ -100,6 +120,8 @@ def _groups(cells: tuple[Cell, ...]) -> dict[str, list[int]]:
     others = [name for name in ("capacity", "ttl") if len({cell.axes[name] for cell in cells}) > 1]
     groups: dict[str, list[int]] = {}
     for number, cell in enumerate(cells):
+        if cell.problem is not None:
+            continue
         groups.setdefault(", ".join(f"{name} {cell.axes[name]}" for name in others), []).append(number)
     return groups
 
@@ -131,6 +153,25 @@ def _say_ranking(groups: dict[str, list[int]], cells: tuple[Cell, ...]) -> None:
             click.echo(f"{name}: {sentence}" if name else sentence)
 
 
+def _between(cell: Cell) -> str:
+    if cell.interval is None:
+        return "-"
+    between = f"{cell.interval.low:+.2f}…{cell.interval.high:+.2f}"
+    return f"{between} noise" if cell.within_noise else between
+
+
+def _noise(cells: tuple[Cell, ...]) -> str:
+    """Say what the intervals are of, and which differences are none."""
+    drawn = {(c.interval.clusters, c.interval.n_clusters) for c in cells if c.interval is not None}
+    if not drawn:
+        return "too few sessions and days to say how far chance goes, so there are no intervals"
+    clusters = " or ".join(f"{count:,} {name}s" for name, count in sorted(drawn))
+    return (
+        f"{_BETWEEN}: where the change in points lies 95 times in 100 when the {clusters} of this log are drawn again; "
+        "noise: that includes no change"
+    )
+
+
 def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.2%}"
 
@@ -153,18 +194,7 @@ def _money(amount: Decimal) -> str:
 
 
 def _write_csv(cells: tuple[Cell, ...]) -> None:
+    rows = csv_rows(cells)
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    first = cells[0]
-    writer.writerow(
-        [
-            "cell",
-            *first.axes,
-            *first.totals,
-            *(f"miss_{cause}_tokens" for cause in first.misses["by_cause"]),
-            *(f"{name}_{cost['currency']}" for cost in first.costs for name in ("uncached", "actual")),
-        ]
-    )
-    for number, cell in enumerate(cells):
-        money = [cost[name] for cost in cell.costs for name in ("uncached", "actual")]
-        row = [number, *cell.axes.values(), *cell.totals.values(), *cell.misses["by_cause"].values(), *money]
+    for row in rows:
         writer.writerow(["" if value is None else plain(value) for value in row])

@@ -82,12 +82,12 @@ def say_report(result: ReportResult, talk: Talk, *, as_json: bool) -> None:
 
 
 def finish(verb: Callable[[], R], say: Callable[[R], None]) -> None:
-    """Run a verb and say what it did, also where rejects, the gap to the service or a rule then fail it."""
-    from prefixledger.outcomes import GapError, PartialInputError, RulesCrossedError
+    """Run a verb and say what it did, also where rejects, the gap to the service, a rule or Ctrl-C then fail it."""
+    from prefixledger.outcomes import CutShortError, GapError, PartialInputError, RulesCrossedError
 
     try:
         result = verb()
-    except (PartialInputError, GapError, RulesCrossedError) as error:
+    except (PartialInputError, GapError, RulesCrossedError, CutShortError) as error:
         say(cast("R", error.result))
         raise
     say(result)

@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from prefixledger.replay.touches import Touches
 
 
-def pool_evidence(run: PoolRun, touches: Touches) -> Evidence:
+def pool_evidence(run: PoolRun, touches: Touches, *, distances: bool = True) -> Evidence:
     """Return the segments of a pool.
 
     Args:
         run: The pool.
         touches: Its lookups, with the resets that took effect.
+        distances: Whether the capacities that blocks would have needed are wanted; no cause goes by them.
     """
     if run.hosted is not None:
         return run.hosted.evidence(touches.resets.event)
@@ -52,7 +53,7 @@ def pool_evidence(run: PoolRun, touches: Touches) -> Evidence:
         lifetimes,
         removals=removals,
         ttl_us=run.plan.ttl_us,
-        distances=PROFILES[run.plan.pool.cache.profile].stack,
+        distances=distances and PROFILES[run.plan.pool.cache.profile].stack,
         in_flight=run.in_flight,
     )
     if run.plan.pool.tier is None or not run.plan.pool.tier.shared:

@@ -17,12 +17,13 @@ from prefixledger.replay.touches import PoolLog
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from prefixledger.replay.chains import Chains
+    from prefixledger.replay.chains import Chains, Paths
     from prefixledger.replay.fleet import Reset
     from prefixledger.replay.hosted_run import HostedRun
     from prefixledger.replay.keys_gone import KeysGone
     from prefixledger.replay.lookups import Log
     from prefixledger.replay.plan import PoolPlan
+    from prefixledger.replay.profile_runs import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +72,16 @@ class PoolRun:
     in_flight: InFlight | None = None
 
 
-def run_pool(plan: PoolPlan, log: Log, chains: Chains) -> PoolRun:
+def run_pool(plan: PoolPlan, log: Log, chains: Chains, *, evidence: bool = True) -> PoolRun:
     """Replay one pool under its profile.
 
     Args:
         plan: The pool.
         log: All lookups.
         chains: The forest, cut into chains.
+        evidence: Whether to list what left the cache; no hit goes by it but those of a lower tier.
     """
-    outcome = run_profile(plan, log, chains)
+    outcome = run_profile(plan, log, chains, removals=evidence or plan.pool.tier is not None)
     order = np.argsort(outcome.admitted_us, kind="stable")
     place = order if outcome.queue is None else outcome.queue[order]
     lookup = plan.mine[place]
@@ -88,7 +90,7 @@ def run_pool(plan: PoolPlan, log: Log, chains: Chains) -> PoolRun:
         plan=plan,
         log=PoolLog(
             chains=chains,
-            paths=build_paths(chains, outcome.path_end[order]),
+            paths=_paths(outcome, order, chains),
             block_size=plan.block_size,
             replicas=len(plan.fleet.replicas),
             admitted_us=outcome.admitted_us[order],
@@ -128,6 +130,13 @@ def run_pool(plan: PoolPlan, log: Log, chains: Chains) -> PoolRun:
 def _bypassed(plan: PoolPlan, asked: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
     """Return who skips the lookup; providers sell no such thing, and the textbook knows none."""
     return asked if PROFILES[plan.pool.cache.profile].overlaps and asked.any() else None
+
+
+def _paths(outcome: Outcome, order: NDArray[np.int64], chains: Chains) -> Paths:
+    """Return the path of each lookup by admission; the kernel's own where that is the order of the queue."""
+    if outcome.paths is not None and np.array_equal(order, np.arange(order.size)):
+        return outcome.paths
+    return build_paths(chains, outcome.path_end[order])
 
 
 def _with_tier(run: PoolRun, stored_blocks: NDArray[np.int64], shown_us: NDArray[np.int64] | None) -> PoolRun:

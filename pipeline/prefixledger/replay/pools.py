@@ -12,6 +12,8 @@ from prefixledger.config.registry import HOSTED_PROVIDERS, PROFILES
 from prefixledger.errors import Place, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from prefixledger.config.scenario import Pool, Scenario
@@ -35,7 +37,7 @@ def assign_pools(rows: Rows, scenario: Scenario) -> NDArray[np.int64]:
         {name for pool in scenario.pool if pool.match is not None for name in pool.match.fields}
         | {"provider"}
     )
-    code, first = _combinations(rows.table, fields)
+    code, first = combinations(rows.table, fields)
     samples = rows.table.select(fields).take(pa.array(first)).to_pylist()
     taken = [scenario.pool_of(sample) for sample in samples]
     assigned = np.asarray([-1 if pool is None else pool for pool in taken], np.int64)[code]
@@ -94,7 +96,7 @@ def pool_block_size(pool: Pool, rows: Rows, lookups: Lookups, mine: NDArray[np.i
     return int(sizes[0])
 
 
-def _combinations(table: pa.Table, fields: list[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def combinations(table: pa.Table, fields: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Number the distinct combinations of some columns; return the number of each row, and a first row of each."""
     code = np.zeros(table.num_rows, np.int64)
     for field in fields:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prefixledger.config.registry import PROFILES
-from prefixledger.replay.chains import build_paths
+from prefixledger.replay.chains import Paths, build_paths
 from prefixledger.replay.evidence import InFlight
 from prefixledger.replay.extents import Resets, Traffic, replay_extents
 from prefixledger.replay.hosted_run import run_hosted
@@ -43,7 +43,8 @@ class Outcome:
     had keyed by then; None where the profile has no lower tier. ``shown_us`` is when each showed its prompt to others, and
     ``tiers.NEVER_US`` where it never did; None where it does so when it is admitted. ``preempted`` is how often each lost its room to output, and
     ``recompute_tokens`` what was computed again for that; None where the profile never preempts. ``in_flight`` numbers
-    lookups by their queue; None where whatever is computed is shown at once.
+    lookups by their queue; None where whatever is computed is shown at once. ``paths`` are those down to ``path_end``; None:
+    not kept.
     """
 
     cap_blocks: NDArray[np.int64]
@@ -63,25 +64,28 @@ class Outcome:
     recompute_tokens: NDArray[np.int64] | None = None
     hosted: HostedRun | None = None
     in_flight: InFlight | None = None
+    paths: Paths | None = None
 
 
-def run_profile(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
+def run_profile(plan: PoolPlan, log: Log, chains: Chains, *, removals: bool = True) -> Outcome:
     """Replay one pool under its profile.
 
     Args:
         plan: The pool.
         log: All lookups.
         chains: The forest, cut into chains.
+        removals: Whether to list what left the cache; else ``gone`` is empty.
     """
     assert PROFILES[plan.pool.cache.profile].replayed
     if PROFILES[plan.pool.cache.profile].hosted:
         return _run_hosted(plan, log, chains)
     if plan.pool.cache.profile == "textbook":
-        return _run_textbook(plan, log, chains)
+        return _run_textbook(plan, log, chains, removals=removals)
     if plan.pool.cache.profile == "sglang":
         one_at_a_time = plan.residence.mode == "none" and plan.residence.output == "ignore"
-        return (_run_sglang if one_at_a_time else _run_sglang_running)(plan, log, chains)
-    return _run_vllm(plan, log, chains)
+        run = _run_sglang if one_at_a_time else _run_sglang_running
+        return run(plan, log, chains, removals=removals)
+    return _run_vllm(plan, log, chains, removals=removals)
 
 
 def pack_resets(resets: tuple[Reset, ...]) -> Resets:
@@ -103,7 +107,7 @@ def _caps(log: Log, mine: NDArray[np.int64], block_size: int) -> NDArray[np.int6
     return np.where(known.bypassed[mine], 0, caps)
 
 
-def _run_vllm(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
+def _run_vllm(plan: PoolPlan, log: Log, chains: Chains, *, removals: bool) -> Outcome:
     asked = _queued(plan, log, chains)
     mine, output = plan.mine[asked.queue], asked.output
     replayed = replay_extents(
@@ -117,9 +121,8 @@ def _run_vllm(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
         resets=pack_resets(plan.fleet.resets),
         hit_saves_us=plan.residence.hit_saves_us,
         unhashed_in_line=plan.pool.cache.unhashed_in_line,
-        log_removals=True,
+        log_removals=removals,
     )
-    assert replayed.removals is not None
     return Outcome(
         cap_blocks=_caps(log, mine, plan.block_size),
         hit_blocks=replayed.hit_blocks,
@@ -135,20 +138,20 @@ def _run_vllm(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
         stored_blocks=replayed.stored_blocks,
         preempted=replayed.preempted,
         recompute_tokens=replayed.recompute_tokens,
+        paths=Paths(asked.traffic.path_offset, asked.traffic.path_chain),
     )
 
 
 def _run_hosted(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
     known, resets = log.lookups, pack_resets(plan.fleet.resets)
     found = run_hosted(plan, log, chains, resets)
-    nothing = np.empty(0, np.int64)
     return Outcome(
         cap_blocks=found.pool.stored_blocks,
         hit_blocks=found.hit_blocks.astype(np.int32),
         admitted_us=known.started_us[plan.mine],
         refused=np.zeros(plan.mine.size, np.bool_),
         reset_ignored=np.zeros(resets.at_us.size, np.bool_),
-        gone=KeysGone(nothing, nothing, nothing, nothing, nothing, nothing, nothing.astype(np.bool_)),
+        gone=_no_keys(),
         first_eviction_us=np.full(len(plan.fleet.replicas), -1, np.int64),
         path_end=known.last_block[plan.mine],
         touched_blocks=None,
@@ -156,7 +159,7 @@ def _run_hosted(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
     )
 
 
-def _run_sglang(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
+def _run_sglang(plan: PoolPlan, log: Log, chains: Chains, *, removals: bool) -> Outcome:
     known = log.lookups
     last_block, keyed_blocks = known.last_block[plan.mine], known.n_blocks[plan.mine]
     paths = build_paths(chains, last_block)
@@ -173,8 +176,7 @@ def _run_sglang(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
     pool = radix_pool(
         traffic, chains, block_size=plan.block_size, replicas=len(plan.fleet.replicas), resets=resets
     )
-    replayed = pool.replay(capacity_blocks=plan.capacity_blocks, ttl_us=plan.ttl_us, log_removals=True)
-    assert replayed.removals is not None
+    replayed = pool.replay(capacity_blocks=plan.capacity_blocks, ttl_us=plan.ttl_us, log_removals=removals)
     return Outcome(
         cap_blocks=_caps(log, plan.mine, plan.block_size),
         hit_blocks=replayed.hit_blocks,
@@ -189,7 +191,7 @@ def _run_sglang(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
     )
 
 
-def _run_sglang_running(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
+def _run_sglang_running(plan: PoolPlan, log: Log, chains: Chains, *, removals: bool) -> Outcome:
     asked = _queued(plan, log, chains)
     traffic, output = asked.traffic, asked.output
     replayed = replay_running(
@@ -204,9 +206,8 @@ def _run_sglang_running(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
         hit_saves_us=plan.residence.hit_saves_us,
         # One request at a time nobody is there to see the difference, and the tree of the engine's golden files has none.
         chunk_tokens=None if plan.residence.mode == "none" else plan.pool.in_flight.chunk_tokens,
-        log_removals=True,
+        log_removals=removals,
     )
-    assert replayed.removals is not None
     return Outcome(
         cap_blocks=_caps(log, plan.mine[asked.queue], plan.block_size),
         hit_blocks=replayed.hit_blocks,
@@ -235,7 +236,7 @@ def _shown_us(asked: Queued, found: RunningReplayed, hit_saves_us: float) -> NDA
     return np.where(found.stored_blocks > 0, found.admitted_us + prefill_us - saved, NEVER_US)
 
 
-def _run_textbook(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
+def _run_textbook(plan: PoolPlan, log: Log, chains: Chains, *, removals: bool) -> Outcome:
     known, resets = log.lookups, pack_resets(plan.fleet.resets)
     full_blocks = known.prompt_tokens[plan.mine] // plan.block_size
     replayed = replay_textbook(
@@ -253,9 +254,8 @@ def _run_textbook(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
         ttl_us=plan.ttl_us,
         reset_at_us=resets.at_us,
         reset_replica=resets.replica,
-        log_removals=True,
+        log_removals=removals,
     )
-    assert replayed.removals is not None
     return Outcome(
         cap_blocks=known.n_blocks[plan.mine],
         hit_blocks=replayed.hit_blocks,
@@ -269,8 +269,10 @@ def _run_textbook(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
     )
 
 
-def keys_of_extents(removals: Removals) -> KeysGone:
-    """Return the keys that left with their last copy."""
+def keys_of_extents(removals: Removals | None) -> KeysGone:
+    """Return the keys that left with their last copy; None: nothing is known of any."""
+    if removals is None:
+        return _no_keys()
     # A younger copy may have stepped in: its key is still there.
     first = np.maximum(removals.lo, removals.resident)
     gone = first < removals.hi
@@ -287,7 +289,14 @@ def keys_of_extents(removals: Removals) -> KeysGone:
     )
 
 
-def _keys_of_blocks(removals: BlockRemovals, chains: Chains) -> KeysGone:
+def _no_keys() -> KeysGone:
+    nothing = np.empty(0, np.int64)
+    return KeysGone(nothing, nothing, nothing, nothing, nothing, nothing, nothing.astype(np.bool_))
+
+
+def _keys_of_blocks(removals: BlockRemovals | None, chains: Chains) -> KeysGone:
+    if removals is None:
+        return _no_keys()
     position = chains.position[removals.block].astype(np.int64)
     return KeysGone(
         lookup=removals.lookup.astype(np.int64),

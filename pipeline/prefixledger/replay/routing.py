@@ -56,6 +56,7 @@ __all__ = [
     "Placement",
     "RouterView",
     "draws",
+    "needs_capacity",
     "needs_load",
     "needs_sessions",
     "route",
@@ -116,6 +117,11 @@ def needs_load(routing: str, options: RouterOptions) -> bool:
 def needs_sessions(options: RouterOptions) -> bool:
     """Tell whether a router goes by session ids."""
     return isinstance(options, Session) or (isinstance(options, ConsistentHash) and options.key == "session")
+
+
+def needs_capacity(options: RouterOptions) -> bool:
+    """Tell whether a router goes by how large a cache is, or by what it holds."""
+    return isinstance(options, (LlmDPrefix, KvAware))
 
 
 def unit_tokens(options: RouterOptions) -> int | None:

@@ -40,7 +40,7 @@ from prefixledger.replay.touches import find_touches
 from prefixledger.replay.warmup import covered_since
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -101,7 +101,7 @@ def run(
     if not force and (found := reuse(folder, made_from)) is not None:
         return found
     tell("load the index")
-    log = _read_log(workspace, scenario)
+    log = read_log(workspace, scenario)
     paged = in_pages(log, scenario)
     scenario, notes = settle_capacity(scenario, paged.log, facts)
     told = tell_events(scenario, log, facts)
@@ -125,8 +125,20 @@ def _say_nothing(_step: str) -> None:
     pass
 
 
-def _read_log(workspace: Workspace, scenario: Scenario) -> Log:
+def read_log(workspace: Workspace, scenario: Scenario, columns: Iterable[str] = ()) -> Log:
+    """Read the requests and the forest of an indexed workspace.
+
+    Args:
+        workspace: Where they are.
+        scenario: For the columns that its pools are matched by.
+        columns: Columns of requests beside those that every replay reads.
+
+    Raises:
+        UsageError: The log cannot be looked up at all, or the index is older than what was ingested.
+        InputError: The workspace holds nothing to replay.
+    """
     matched = {field for pool in scenario.pool if pool.match is not None for field in pool.match.fields}
+    matched |= set(columns)
     if logs_weights(workspace):
         matched = {*matched, "labels"}
     index = load(workspace, columns=needed([*COLUMNS, *sorted(matched)], workspace))

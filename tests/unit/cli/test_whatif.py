@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from concurrent.futures import as_completed
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -217,6 +218,46 @@ def test_what_cannot_be_tried_is_exit_2(
     assert said in err
     assert "hint: " in err
     assert not (place / ".prefixledger" / ".whatif").exists()
+
+
+@pytest.mark.usefixtures("place")
+def test_what_cannot_be_replayed_is_a_row_that_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    """The others stand; its numbers are empty, in every form."""
+    baseline, session, random = _cells(capsys, "--routing", "session,random", "--replicas", "2")
+    assert session["problem"] == "pool 'engine': routing 'session' goes by session ids, and the log has none"
+    assert (session["totals"], session["misses"], session["replicas"]) == ({}, {"by_cause": {}}, [])
+    assert baseline["problem"] is random["problem"] is None
+    assert random["totals"]["requests"] == GROUPS * ROUNDS
+    assert app.run(["whatif", "--routing", "session,random", "--replicas", "2"]) == 0
+    out, err = capsys.readouterr()
+    assert "refused" in out
+    assert "replicas 2: not replayed: pool 'engine': routing 'session' goes by session ids" in err
+    assert app.run(["whatif", "--routing", "session,random", "--replicas", "2", "--csv", "-q"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [bool(row["problem"]) for row in rows] == [False, True, False]
+    assert rows[1]["hit_tokens"] == ""
+
+
+@pytest.mark.usefixtures("place")
+def test_ctrl_c_keeps_what_is_done(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cells so far are printed, with a word on how many they are; exit code 130."""
+    whole = _cells(capsys, "--capacity", "12,16,20,24", "--jobs", "1")
+
+    def interrupted(running: Any) -> Any:
+        for number, future in enumerate(as_completed(running)):
+            if number == 2:
+                raise KeyboardInterrupt
+            yield future
+
+    monkeypatch.setattr("prefixledger.whatif.as_completed", interrupted)
+    assert app.run(["whatif", "--capacity", "12,16,20,24", "--jobs", "1", "--json"]) == 130
+    out, err = capsys.readouterr()
+    cells = json.loads(out)["cells"]
+    assert len(cells) == 3
+    assert all(cell in whole for cell in cells)
+    assert "cut short: 2 of 4 combinations were replayed" in err
 
 
 def test_a_provider_keeps_its_own_rules(place: Path) -> None:

@@ -10,8 +10,10 @@ import jsonschema
 import pytest
 
 from prefixledger import attribute, replay
-from prefixledger.attribute.policy import MOST_ERROR, PolicyError, baseline_doubts, policy_error
+from prefixledger.attribute.policy import MOST_ERROR, PolicyError, doubts, policy_error
+from prefixledger.attribute.trial import open_trials
 from prefixledger.attribute.window import Window
+from prefixledger.config.scenario import default_scenario
 from prefixledger.report.policy_parts import policy, policy_value
 from prefixledger.report.render import html
 from prefixledger.report.twin import twin
@@ -41,28 +43,31 @@ def replayed(folder: Path, rows: list[dict[str, Any]]) -> tuple[Any, tuple[str, 
     found = replay.run(workspace)
     attribute.run(workspace, found.name)
     marts = attribute.marts(workspace, found.name, Window(0, rows[-1]["at_us"] + 1))
-    return policy(marts.policy_days, marts.disagreements), baseline_doubts(workspace, found.name)
+    trials = open_trials(workspace, default_scenario())
+    trial = trials.run(default_scenario())
+    told = doubts(trials.requests, trial.by_arrival("hit_tokens"), trial.by_arrival("written_tokens"))
+    return policy(marts.policy_days, marts.disagreements), told
 
 
 def test_a_reproduced_policy_is_said_to_be_one(tmp_path: Path) -> None:
     """Written once and read twice, in the bill and in the replay, but for a few tokens beyond whole blocks."""
-    seen, doubts = replayed(tmp_path, [billed(0, 0, 1290), billed(1, 1290, 0), billed(2, 1290, 0)])
+    seen, told = replayed(tmp_path, [billed(0, 0, 1290), billed(1, 1290, 0), billed(2, 1290, 0)])
     assert (seen.error.read_tokens, seen.error.write_tokens) == (20, 10)
     assert seen.error.reproduced
-    assert doubts == seen.disagreements == ()
+    assert told == seen.disagreements == ()
 
 
 def test_a_whatif_on_another_policy_says_so_on_top(tmp_path: Path) -> None:
     """The service wrote anew what the replay reads: 1,280 tokens too much read and too little written of 3,900."""
-    seen, doubts = replayed(tmp_path, [billed(0, 0, 1280), billed(1, 0, 1280), billed(2, 1280, 0)])
+    seen, told = replayed(tmp_path, [billed(0, 0, 1280), billed(1, 0, 1280), billed(2, 1280, 0)])
     assert not seen.error.reproduced
     assert (seen.error.read, seen.error.write) == (1280 / 3900, 1280 / 3900)
     assert [(words, requests, tokens) for words, requests, tokens, _ in seen.kinds] == [
         ("The service read less than the replay", 1, 1280),
         ("The service wrote more than the replay", 1, 1280),
     ]
-    assert "not reproduced" in doubts[0]
-    assert "32.8 %" in doubts[0]
+    assert "not reproduced" in told[0]
+    assert "32.8 %" in told[0]
 
 
 @pytest.mark.parametrize(("differing", "reproduced"), [(2000, True), (2001, False)])

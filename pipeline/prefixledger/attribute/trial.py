@@ -1,0 +1,161 @@
+"""Tries scenarios on a log in memory: what each comes to in tokens, before causes are named."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from prefixledger.attribute.askers import COLUMNS, find_askers
+from prefixledger.attribute.loads import find_loads
+from prefixledger.attribute.noise import draw_noise
+from prefixledger.errors import UsageError
+from prefixledger.replay.changed_tally import tell_changes
+from prefixledger.replay.prepared import prepare
+from prefixledger.replay.tally import tally_pool
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from prefixledger.attribute.askers import Askers
+    from prefixledger.attribute.loads import Loads
+    from prefixledger.attribute.noise import Interval, Noise
+    from prefixledger.attribute.prices import CardUse
+    from prefixledger.config.events import Event
+    from prefixledger.config.scenario import Scenario
+    from prefixledger.replay.prepared import Prepared
+    from prefixledger.replay.tally import PoolTally
+    from prefixledger.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What a scenario comes to, without a file being written.
+
+    Attributes:
+        scenario: Settled.
+        askers: Who asked, and at what price.
+        pools: Each pool with lookups.
+        notes: What the reader must know.
+    """
+
+    scenario: Scenario
+    askers: Askers
+    pools: tuple[PoolTally, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def drawn(self) -> tuple[int, ...]:
+        """For every seed, that of the replay first, hits beyond those of the replay; empty where no router draws."""
+        parts = [pool.drawn_hit_tokens for pool in self.pools if pool.drawn_hit_tokens]
+        return tuple(sum(hits) - sum(part[0] for part in parts) for hits in zip(*parts, strict=True))
+
+    def by_arrival(self, name: str) -> NDArray[np.int64]:
+        """Return a column of the tallies, ``hit_tokens``, ``written_tokens`` …, for every lookup of the log by arrival."""
+        found = np.zeros(self.askers.group.size, np.int64)
+        for pool in self.pools:
+            found[pool.lookup] = getattr(pool, name)
+        return found
+
+    def paid(self, prompt_tokens: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """Return what the input of every lookup costs, to the precision of floats; None where currencies differ."""
+        if len({use.card.currency for use in self.askers.cards}) != 1:
+            return None
+        cards = [self.askers.cards[card] for _, card in self.askers.groups]
+        prices = np.asarray([_prices(use) for use in cards], np.float64)
+        read, base, write, write_1h, rent = prices[self.askers.group].T
+        hit, written, long = (self.by_arrival(f"{name}_tokens") for name in ("hit", "written", "written_1h"))
+        kept = (written - long) * write + long * write_1h + self.by_arrival("storage_token_s") * rent
+        amount: NDArray[np.float64] = hit * read + kept + (prompt_tokens - hit - written) * base
+        return amount
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """A log on which scenarios are tried; threads may share it.
+
+    Attributes:
+        prepared: The log.
+        noise: Draws of its sessions and days.
+    """
+
+    prepared: Prepared
+    noise: Noise
+    _askers: dict[str, Askers] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def requests(self) -> pa.Table:
+        """The request of every lookup, by arrival."""
+        log = self.prepared.log
+        return log.rows.table.take(pa.array(log.lookups.request_row))
+
+    def run(self, scenario: Scenario) -> Trial:
+        """Replay a scenario; every hit and cause is that of a full replay.
+
+        Raises:
+            UsageError: The scenario does not fit the log, or a model has no rate.
+        """
+        settled, told = self.prepared.settle(scenario)
+        askers = self._asking(settled)
+        plan = self.prepared.plan(settled)
+        tallies = tuple(tally_pool(self.prepared, pool, askers.group, settled) for pool in plan.pools)
+        pools = tell_changes(self.prepared, tallies, askers.group)
+        notes = (*told, *plan.notes, *(note for pool in pools for note in pool.notes))
+        return Trial(settled, askers, pools, notes)
+
+    def compare(self, trial: Trial, baseline: Trial) -> tuple[Interval | None, Interval | None]:
+        """Return the intervals of the change of the hit rate, in points, and of the cost of input, in percent."""
+        prompt_tokens = self.prepared.log.lookups.prompt_tokens
+        rate = self.noise.of_share(
+            trial.by_arrival("hit_tokens"), baseline.by_arrival("hit_tokens"), prompt_tokens
+        )
+        after, before = trial.paid(prompt_tokens), baseline.paid(prompt_tokens)
+        cost = None if after is None or before is None else self.noise.of_change(after, before)
+        return rate, cost
+
+    def loads(self, trial: Trial) -> Loads:
+        """Return the load of each replica."""
+        return find_loads(trial, self.prepared.log.lookups.prompt_tokens)
+
+    def _asking(self, scenario: Scenario) -> Askers:
+        """Resolve prices once for all scenarios that have the same."""
+        ttls = [pool.cache.ttl for pool in scenario.pool]
+        key = repr([ttls, [(pool.cache.profile, scenario.pricing_of(pool)) for pool in scenario.pool]])
+        with self._lock:
+            if key not in self._askers:
+                self._askers[key] = find_askers(self.prepared.log, scenario)
+            return self._askers[key]
+
+
+def _prices(use: CardUse) -> tuple[float, ...]:
+    card = use.card
+    prices = (card.read, card.base, card.write_for(use.ttl_us), card.write_1h, card.storage_second)
+    return tuple(float(price) for price in prices)
+
+
+def open_trials(workspace: Workspace, scenario: Scenario, events: Sequence[Event] = ()) -> Trials:
+    """Read an indexed workspace once, for all scenarios that are to be tried on it.
+
+    Args:
+        workspace: Where requests and index are.
+        scenario: The baseline: all others match rows to pools as it does.
+        events: From event files.
+
+    Raises:
+        UsageError: The log cannot be looked up at all.
+        InputError: The workspace holds nothing to replay.
+    """
+    scenario.check_events(tuple(events))
+    log = prepare(workspace, scenario, events, COLUMNS)
+    if not len(log.log.lookups):
+        raise UsageError(
+            "no request can be looked up, so nothing would change",
+            hint="whatif needs logs with token ids, block ids or text; see prefixledger formats --how",
+        )
+    return Trials(log, draw_noise(log.log))

@@ -1,0 +1,323 @@
+"""What one pool comes to without a row of evidence being written: tokens summed by what proves their outcome."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prefixledger.replay.evidence import RULES
+from prefixledger.replay.facts import pool_evidence
+from prefixledger.replay.notes import run_notes
+from prefixledger.replay.numbering import number_all
+from prefixledger.replay.pool_run import run_pool
+from prefixledger.replay.touches import find_touches
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prefixledger.config.scenario import Scenario
+    from prefixledger.replay.plan import PoolPlan
+    from prefixledger.replay.pool_run import PoolRun
+    from prefixledger.replay.prepared import Prepared
+    from prefixledger.replay.touches import Touches
+
+FLAGS = ("hit", "own", "resident", "elsewhere", "reset", "outlived", "capped", "changed")
+"""What a sum says of its blocks, one bit each; the rule, a position in ``RULES`` plus 1, stands above them.
+
+``own``: used before on this replica; else ``resident``: another replica holds it, or ``elsewhere``: another one did.
+``reset``: one came between, on the replica that is judged; ``outlived``: the gap is longer than the TTL; ``capped``: behind
+the last position that may hit; ``changed``: the same content was served before under another key.
+"""
+_HIT, _OWN, _RESIDENT, _ELSEWHERE, _RESET, _OUTLIVED, _CAPPED, _CHANGED = (
+    1 << bit for bit in range(len(FLAGS))
+)
+_RULE = 1 << len(FLAGS)
+_CODES = _RULE * (len(RULES) + 1)
+
+
+if TYPE_CHECKING:
+    _Missed = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+
+
+@dataclass(frozen=True, slots=True)
+class FactSums:
+    """Tokens of one pool, summed over all pieces whose facts are the same.
+
+    Attributes:
+        group: int64[s], group of the lookups, as the caller numbers them.
+        code: int64[s], the facts: bits in the order of ``FLAGS``, then the rule.
+        tokens: int64[s].
+        written_tokens: int64[s], those that the cache stores.
+        written_1h_tokens: int64[s], of these those that marks ask to be kept for longer than the rest.
+    """
+
+    group: NDArray[np.int64]
+    code: NDArray[np.int64]
+    tokens: NDArray[np.int64]
+    written_tokens: NDArray[np.int64]
+    written_1h_tokens: NDArray[np.int64]
+
+    def flag(self, name: str) -> NDArray[np.bool_]:
+        """Return one of ``FLAGS`` of every sum."""
+        found: NDArray[np.bool_] = (self.code >> FLAGS.index(name)) & 1 == 1
+        return found
+
+    @property
+    def rule(self) -> NDArray[np.int64]:
+        """int64[s], position in ``RULES``, -1 for none."""
+        return self.code // _RULE - 1
+
+
+@dataclass(frozen=True, slots=True)
+class PoolTally:
+    """One pool under one scenario.
+
+    Attributes:
+        plan: The pool.
+        lookup: int64[k], its lookups in order of admission, numbered by arrival.
+        replica: int32[k], whom each asked.
+        admitted_us: int64[k].
+        hit_tokens: int64[k], those of a lower tier included.
+        host_tokens: int64[k], those of the lower tier.
+        written_tokens: int64[k], missed tokens that the cache stores.
+        written_1h_tokens: int64[k], of these those that marks ask to be kept for longer than the rest.
+        storage_token_s: int64[k], tokens times seconds that what each stored pays rent for.
+        peak_in_flight: Most lookups that ran on one replica at a time; 0 where one at a time is replayed.
+        waited_us: Time from asking to be admitted to admission, added up.
+        drawn_hit_tokens: Hits under each seed, that of the replay first; empty where no router draws.
+        notes: What the reader must know, one sentence each.
+        sums: Its tokens by what proves their outcome.
+        queued_us: int64[k], when each asked to be admitted.
+        cap_blocks: int64[k], blocks that may hit.
+        long_blocks: int64[k], blocks that marks ask to be kept for longer than the rest.
+        unseen: int64[p, 3], missed pieces that nobody had asked for: lookup (by admission), first block, blocks.
+        fixed: Whether none of this depends on capacity and TTL but hits.
+    """
+
+    plan: PoolPlan
+    lookup: NDArray[np.int64]
+    replica: NDArray[np.int32]
+    admitted_us: NDArray[np.int64]
+    hit_tokens: NDArray[np.int64]
+    host_tokens: NDArray[np.int64]
+    written_tokens: NDArray[np.int64]
+    written_1h_tokens: NDArray[np.int64]
+    storage_token_s: NDArray[np.int64]
+    peak_in_flight: int
+    waited_us: int
+    drawn_hit_tokens: tuple[int, ...]
+    notes: tuple[str, ...]
+    sums: FactSums
+    queued_us: NDArray[np.int64]
+    cap_blocks: NDArray[np.int64]
+    long_blocks: NDArray[np.int64]
+    unseen: NDArray[np.int64]
+    fixed: bool
+
+    def with_changes(
+        self,
+        group: NDArray[np.int64],
+        lookup: NDArray[np.int64],
+        first: NDArray[np.int64],
+        end: NDArray[np.int64],
+    ) -> PoolTally:
+        """Return it with what was served before under another key told from what is new.
+
+        Args:
+            group: int64[m], group of every lookup of the log, by arrival.
+            lookup: int64[c], by admission in this pool, ascending; stretches of one lookup do not overlap.
+            first: int64[c], first block of the prompt that changed.
+            end: int64[c], first block behind those.
+        """
+        asked, begin, blocks = self.unseen.T
+        low, high = np.searchsorted(lookup, asked), np.searchsorted(lookup, asked, side="right")
+        piece = np.repeat(np.arange(asked.size), high - low)
+        nth = np.arange(piece.size) - np.repeat(np.cumsum(high - low) - (high - low), high - low)
+        change = low[piece] + nth
+        starts = np.maximum(begin[piece], first[change])
+        length = np.maximum(np.minimum((begin + blocks)[piece], end[change]) - starts, 0)
+        long = np.minimum(length, np.maximum(self.long_blocks[asked[piece]] - starts, 0))
+        groups, size, sums = group[self.lookup[asked[piece]]], self.plan.block_size, self.sums
+        moved, longer = (
+            np.bincount(groups, part * size, int(group.max()) + 1).astype(np.int64) for part in (length, long)
+        )
+        new, some = np.where(sums.code == 0, moved[sums.group], 0), np.flatnonzero(moved)
+        return replace(
+            self,
+            sums=FactSums(
+                np.concatenate([sums.group, some]),
+                np.concatenate([sums.code, np.full(some.size, _CHANGED)]),
+                np.concatenate([sums.tokens - new, moved[some]]),
+                np.concatenate([sums.written_tokens - new, moved[some]]),
+                np.concatenate(
+                    [
+                        sums.written_1h_tokens - np.where(sums.code == 0, longer[sums.group], 0),
+                        longer[some],
+                    ]
+                ),
+            ),
+        )
+
+
+def tally_pool(prepared: Prepared, plan: PoolPlan, group: NDArray[np.int64], scenario: Scenario) -> PoolTally:
+    """Replay one pool, and sum its tokens by what a full replay would write down of them.
+
+    Args:
+        prepared: The log.
+        plan: The pool.
+        group: int64[m], group of every lookup of the log, by arrival; sums are made for each.
+        scenario: For its seeds.
+
+    Raises:
+        UsageError: The pool cannot be replayed so.
+    """
+    alone = len(plan.fleet.replicas) == 1 and not plan.pool.hosted and plan.pool.tier is None
+    run = run_pool(plan, prepared.log, prepared.chains, evidence=not alone)
+    touches = _touches(prepared, run)
+    groups = group[run.lookup]
+    # With one replica and nothing in flight, where a block was used last says everything.
+    lone = alone and run.in_flight is None
+    missed = _own_pieces(run, touches, groups) if lone else _evidence_pieces(run, touches, groups)
+    size, log = plan.block_size, run.log
+    cap_blocks = np.where(log.refused, 0, log.cap_blocks)
+    full_blocks = log.prompt_tokens // size
+    stored = np.where(log.refused, 0, full_blocks if run.hosted is None else log.cap_blocks)
+    behind = log.prompt_tokens - cap_blocks * size
+    behind_written = np.maximum(stored - cap_blocks, 0) * size
+    hit_tokens = run.hit_blocks * size
+    groups_in_all = int(group.max(initial=0)) + 1
+    keys = np.concatenate([missed[0], groups * _CODES + _HIT, groups * _CODES + _CAPPED])
+    nothing = np.zeros_like(hit_tokens)
+    tokens = (missed[1] * size, hit_tokens, behind)
+    written = (missed[1] * size, nothing, behind_written)
+    long = (missed[2] * size, nothing, nothing)
+    sums = [
+        np.bincount(keys, np.concatenate(parts), groups_in_all * _CODES).astype(np.int64)
+        for parts in (tokens, written, long)
+    ]
+    some = np.flatnonzero(sums[0])
+    return PoolTally(
+        plan=plan,
+        lookup=run.lookup,
+        replica=log.replica,
+        admitted_us=log.admitted_us,
+        hit_tokens=hit_tokens,
+        host_tokens=run.host_blocks * size,
+        written_tokens=cap_blocks * size - hit_tokens + behind_written,
+        written_1h_tokens=_long(run, np.arange(len(log)), run.hit_blocks, cap_blocks - run.hit_blocks) * size,
+        storage_token_s=nothing if run.hosted is None else run.hosted.storage_token_s,
+        peak_in_flight=_peak(run),
+        waited_us=int((log.admitted_us - run.queued_us).sum()),
+        drawn_hit_tokens=tuple(prepared.drawn_hits(plan, scenario, int(hit_tokens.sum()))),
+        notes=tuple(run_notes([run])),
+        sums=FactSums(some // _CODES, some % _CODES, *(part[some] for part in sums)),
+        queued_us=run.queued_us,
+        cap_blocks=log.cap_blocks,
+        long_blocks=np.zeros(len(log), np.int64) if run.hosted is None else run.hosted.long_blocks,
+        unseen=missed[3],
+        fixed=_fixed(run),
+    )
+
+
+def _peak(run: PoolRun) -> int:
+    """Count the most lookups that ran on one replica at a time, from admission to end."""
+    if run.finished_us is None:
+        return 0
+    log = run.log
+    ran = np.flatnonzero(run.finished_us > log.admitted_us)
+    replica = np.concatenate([log.replica[ran], log.replica[ran]])
+    at_us = np.concatenate([log.admitted_us[ran], run.finished_us[ran]])
+    step = np.repeat([1, -1], ran.size)
+    # Who ends makes room before who begins at the same time; every replica ends at nobody.
+    order = np.lexsort((step, at_us, replica))
+    return int(np.cumsum(step[order]).max(initial=0))
+
+
+def _fixed(run: PoolRun) -> bool:
+    """Tell whether capacity and TTL change neither who is admitted when nor who is admitted at all."""
+    plan = run.plan
+    return plan.residence.mode == "none" and not run.log.refused.any() and not plan.pool.hosted
+
+
+def _touches(prepared: Prepared, run: PoolRun) -> Touches:
+    """Return who used every block last; where capacity and TTL change neither order nor admission, once for all of them."""
+    plan = run.plan
+    key = (id(plan.mine), plan.pool.cache.profile)
+    if not _fixed(run):
+        return find_touches(run.log, number_all([run]).resets[0])
+    found = prepared.touches.get(key)
+    if found is None:
+        found = prepared.touches[key] = find_touches(run.log, number_all([run]).resets[0])
+    return found
+
+
+def _own_pieces(run: PoolRun, touches: Touches, groups: NDArray[np.int64]) -> _Missed:
+    """Return group and code, missed blocks, those that are kept for longer, and the unseen pieces, of every piece of the lookups of a replica that is alone."""
+    log, previous = run.log, touches.piece_previous
+    slot = np.repeat(np.arange(touches.order.size), np.diff(touches.piece_offset))
+    lookup = touches.order[slot]
+    begin = np.zeros_like(touches.piece_end)
+    begin[1:] = np.where(slot[1:] == slot[:-1], touches.piece_end[:-1], 0)
+    end = np.minimum(touches.piece_end, log.cap_blocks[lookup])
+    missed = np.maximum(end - np.maximum(begin, run.hit_blocks[lookup]), 0)
+    own = previous >= 0
+    code = np.where(own, _OWN, 0) | np.where(own & (previous < touches.epoch_start[slot]), _RESET, 0)
+    if run.plan.ttl_us is not None:  # a pool with a lower tier is none of these
+        gap_us = log.admitted_us[lookup] - log.admitted_us[touches.order[previous]]
+        code |= np.where(own & (gap_us > run.plan.ttl_us), _OUTLIVED, 0)
+    new = np.flatnonzero(~own & (missed > 0))
+    unseen = np.stack([lookup[new], np.maximum(begin, run.hit_blocks[lookup])[new], missed[new]], axis=1)
+    return (
+        groups[lookup] * _CODES + code,
+        missed.astype(np.int64),
+        np.zeros(missed.size, np.int64),
+        unseen.astype(np.int64),
+    )
+
+
+def _evidence_pieces(run: PoolRun, touches: Touches, groups: NDArray[np.int64]) -> _Missed:
+    """Return group and code, blocks, those that are kept for longer, and the unseen pieces, of every missed segment."""
+    found = pool_evidence(run, touches, distances=False)
+    missed = np.flatnonzero(~found.hit & (found.first_block < run.log.cap_blocks[found.lookup]))
+    lookup, own_previous, else_previous, resident = (
+        column[missed]
+        for column in (found.lookup, found.own_previous, found.else_previous, found.resident_replica)
+    )
+    own, held = own_previous >= 0, resident >= 0
+    elsewhere = ~own & ~held & (else_previous >= 0)
+    reset = np.where(own, found.own_reset[missed], found.else_reset[missed]) >= 0
+    previous = np.where(own, own_previous, else_previous)
+    gap_us = np.where(previous < 0, 0, run.log.admitted_us[lookup] - run.log.admitted_us[previous])
+    # What expires above a lower tier is kept there: it is missed where the tier had to give it up.
+    lives = run.plan.ttl_us if run.plan.pool.tier is None else None
+    ttl_us = np.full(missed.size, np.iinfo(np.int64).max if lives is None else lives)
+    if found.ttl_us is not None:
+        ttl_us = np.where(found.ttl_us[missed] < 0, ttl_us, found.ttl_us[missed])
+    rule = np.zeros(missed.size, np.int64) if found.rule is None else found.rule[missed].astype(np.int64) + 1
+    flags = (
+        (own, _OWN),
+        (held, _RESIDENT),
+        (elsewhere, _ELSEWHERE),
+        (reset, _RESET),
+        (gap_us > ttl_us, _OUTLIVED),
+    )
+    code = rule * _RULE
+    for flag, bit in flags:
+        code |= np.where(flag, bit, 0)
+    blocks = found.n_blocks[missed]
+    first = found.first_block[missed]
+    new = code == 0
+    unseen = np.stack([lookup[new], first[new], blocks[new]], axis=1)
+    return groups[lookup] * _CODES + code, blocks, _long(run, lookup, first, blocks), unseen
+
+
+def _long(
+    run: PoolRun, lookup: NDArray[np.int64], first_block: NDArray[np.int64], blocks: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return how many blocks of each missed piece lie above the last mark that asks for a longer life."""
+    if run.hosted is None:
+        return np.zeros(blocks.size, np.int64)
+    long: NDArray[np.int64] = np.minimum(blocks, np.maximum(run.hosted.long_blocks[lookup] - first_block, 0))
+    return long
