@@ -5,7 +5,8 @@
 -- Parameters: row (its request_row).
 -- Columns: first_token, tokens, hit, cause, detail, previous_request_id, last_used_at, removed_at, removed_by,
 --   elsewhere, resident_replica, needed_capacity_blocks, needed_ttl_s, event_id, event_at, kind, note,
---   hit_on_other_replica, hit_with_more_capacity, hit_with_longer_ttl
+--   changed_part, changed_at_token, changed_new_tokens, changed_old_tokens, varies, hit_on_other_replica,
+--   hit_with_more_capacity, hit_with_longer_ttl, hit_with_stable_prefix
 with resets as (
     select event_id, min(events.at) as event_at, arg_min(kind, event) as kind, arg_min(note, event) as note
     from events
@@ -36,9 +37,15 @@ select
     resets.event_at,
     resets.kind,
     resets.note,
+    placed.changed_part,
+    placed.changed_at_token,
+    placed.changed_new_tokens,
+    placed.changed_old_tokens,
+    placed.varies,
     placed.hit_on_other_replica,
     placed.hit_with_more_capacity,
-    placed.hit_with_longer_ttl
+    placed.hit_with_longer_ttl,
+    placed.hit_with_stable_prefix
 from placed
 left join resets using (event_id)
 order by placed.place

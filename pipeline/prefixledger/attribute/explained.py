@@ -41,6 +41,7 @@ _BY_RULE = {
     "new_content": "nobody had asked for it before in this log",
     "window_start": "first seen during the warm-up: it may be older than the log",
 }
+_PARTS = {"tools": "the tools", "system": "the system prompt", "message": "a message"}
 _FOR_WANT_OF_ROOM = ("evicted", "expired")
 """Causes for which the needed capacity says something; a reset takes what had room enough."""
 
@@ -210,6 +211,9 @@ def _uses(row: Mapping[str, Any]) -> Iterator[str]:
         by = f"at {moment(row['last_used_at'])} by request {row['previous_request_id']}"
         if row["cause"] == "in_flight":
             yield f"being computed since its admission {by}"
+        elif row["cause"] == "key_changed":
+            yield f"the same content was served under another key {by}"
+            yield _changed(row)
         else:
             there = row["elsewhere"] or row["cause"] == "misrouted"
             yield f"last used{' on another replica' if there else ''} {by}"
@@ -222,6 +226,16 @@ def _uses(row: Mapping[str, Any]) -> Iterator[str]:
         yield f"reset {row['event_id']}{when}{note}"
     if row["resident_replica"] is not None:
         yield f"replica {row['resident_replica']} was live and held it"
+
+
+def _changed(row: Mapping[str, Any]) -> str:
+    """Say where two prompts part."""
+    new, old = row["changed_new_tokens"], row["changed_old_tokens"]
+    if not new and not old:
+        return "what stands before it is the same in both prompts"
+    part = "" if row["changed_part"] is None else f", in {_PARTS[row['changed_part']]}"
+    what = "" if row["varies"] is None else f": {row['varies']}"
+    return f"that prompt departs from this one at token {row['changed_at_token']:,}{part}, {new:,} new for {old:,} old{what}"
 
 
 def _bounds(row: Mapping[str, Any], limits: Limits) -> Iterator[str]:
@@ -247,6 +261,8 @@ def _helps(row: Mapping[str, Any], limits: Limits) -> Iterator[str]:
         # Running requests hold blocks of their own, so that what is needed may be less than what there is.
         enough = needed is not None and (have is None or needed > have)
         yield f"more capacity: {needed:,} blocks" if enough else "more capacity"
+    if row["hit_with_stable_prefix"]:
+        yield "a stable prefix"
     if row["hit_with_longer_ttl"]:
         yield f"a longer TTL: {_seconds(row['needed_ttl_s'])}"
 

@@ -40,6 +40,7 @@ STEPS = (
     "60_marts/left_out",
     "60_marts/causes",
     "60_marts/details",
+    "60_marts/changed_keys",
     "60_marts/timeline",
     "60_marts/by_replica",
     "60_marts/balance",
@@ -93,6 +94,7 @@ class Marts:
         left_out: Requests that are no lookups, by reason.
         causes: Missed tokens by cause.
         details: Missed tokens by ``cause:detail``.
+        changed_keys: Missed tokens by what made their keys new.
         timeline: By time.
         by_replica: By replica.
         balance: By pool, how even its load is.
@@ -126,6 +128,7 @@ class Marts:
     left_out: pa.Table
     causes: pa.Table
     details: pa.Table
+    changed_keys: pa.Table
     timeline: pa.Table
     by_replica: pa.Table
     balance: pa.Table

@@ -21,6 +21,7 @@ from prefixledger.config.scenario import load_scenario
 from prefixledger.report import from_marts
 from prefixledger.report.curve_points import pool_curves
 from prefixledger.report.findings import derive
+from prefixledger.report.key_changes import key_changes
 from prefixledger.report.money import spends
 from prefixledger.report.numbers import moment
 from prefixledger.report.parts import Source
@@ -159,6 +160,7 @@ def _result(one: ReplaySummary, marts: Marts) -> Result:
         unmeasured_requests=from_marts.left_out(marts, "unmeasured"),
         ideal_hit_tokens=from_marts.total_of(marts, "ideal_hit_tokens", "simulated"),
         details=from_marts.details(marts),
+        key_changes=key_changes(marts.changed_keys.to_pylist()),
         observed=from_marts.observed(marts),
         costs=from_marts.costs(marts),
         ladder=from_marts.ladder(marts),

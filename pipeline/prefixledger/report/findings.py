@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from prefixledger.report.books import AVOIDABLE
 from prefixledger.report.concentration import Stretch, burst_of_new_text, place, stretch, where_and_when
 from prefixledger.report.glossary import CAUSE_TERMS, cause_name
+from prefixledger.report.key_changes import advice, described
 from prefixledger.report.numbers import amount, located, points, span
 from prefixledger.report.parts import Finding
 
@@ -66,6 +67,8 @@ def _of_cause(view: ReportView, cause: str) -> Finding:
     spot, time = place(view.breakdowns, cause), stretch(view.timeline, cause)
     title = f"{amount(tokens)} tokens {_verb(cause)}, {points(tokens / book.prompt_tokens)} of the hit rate"
     title += where_and_when(view, cause, "them")
+    changes = view.result.key_changes if cause == "key_changed" else ()
+    title += described(changes)
     cost = next((c for c in view.result.costs if c.by_cause.get(cause)), None)
     events = [e for e in view.events if e.lost_tokens] if cause == "invalidated" else []
     events.sort(key=lambda e: (-e.lost_tokens, e.event_id))
@@ -79,7 +82,7 @@ def _of_cause(view: ReportView, cause: str) -> Finding:
         to_us=time.to_us if time else None,
         where=located(spot[0], spot[1].value).removeprefix("at ") if spot else "",
         evidence=tuple(e.event_id for e in events[:_EVENTS_NAMED]),
-        action=term.advice if cause in AVOIDABLE else f"To find out: {term.advice}",
+        action=advice(changes) or term.advice if cause in AVOIDABLE else f"To find out: {term.advice}",
     )
 
 

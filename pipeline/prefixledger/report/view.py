@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from prefixledger.attribute.reconcile import Reconciliation
     from prefixledger.attribute.spread import Spread
     from prefixledger.report.books import Book, Detail, Engines, Observed, SilentWrites
+    from prefixledger.report.key_changes import KeyChange
     from prefixledger.report.load_parts import Balance, Branch, RoutingOption
     from prefixledger.report.money import Spend
     from prefixledger.report.parts import (
@@ -103,6 +104,7 @@ class Result:
         unmeasured_requests: Requests with neither keys nor usage; of them nothing can be said.
         ideal_hit_tokens: Hits of an unlimited pooled cache over the lookups with keys; None if there are none.
         details: Misses by cause and detail, largest first.
+        key_changes: What made keys new although the content was not, the most costly first.
         observed: What the service logged, None without usage.
         costs: The bills, one per currency, the one with the most prompt tokens first; empty without rates.
         ladder: Rungs from the pooled cache down; empty where it was not computed.
@@ -119,6 +121,7 @@ class Result:
     unmeasured_requests: int = 0
     ideal_hit_tokens: int | None = None
     details: tuple[Detail, ...] = ()
+    key_changes: tuple[KeyChange, ...] = ()
     observed: Observed | None = None
     costs: tuple[Cost, ...] = ()
     ladder: tuple[Rung, ...] = ()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from facts import at
 from prefixledger import api, attribute, replay
 from prefixledger.attribute.explained import Limits, segment
 from prefixledger.cli import app
@@ -187,7 +188,8 @@ def test_the_replay_is_the_last_or_the_one_named_and_never_stale(tmp_path: Path)
 def test_needed_capacity_is_no_advice_where_the_cache_has_more(needed: int, bound: str, helps: str) -> None:
     """Running requests hold blocks, too, so that less than the capacity may be needed and yet missing."""
     names = ("detail", "last_used_at", "previous_request_id", "removed_at", "removed_by", "event_id")
-    more = dict.fromkeys(("hit", "elsewhere", "hit_on_other_replica", "hit_with_longer_ttl"), False)
+    helped = ("hit_on_other_replica", "hit_with_longer_ttl", "hit_with_stable_prefix")
+    more = dict.fromkeys(("hit", "elsewhere", *helped), False)
     row = {
         **dict.fromkeys((*names, "resident_replica", "needed_ttl_s")),
         **more,
@@ -200,3 +202,37 @@ def test_needed_capacity_is_no_advice_where_the_cache_has_more(needed: int, boun
     told = segment(row, Limits(None, 1600), show_ids=False)
     assert bound in told.evidence[0]
     assert told.would_have_helped == (helps,)
+
+
+def test_a_changed_key_is_told_with_the_place_and_the_prompt_that_it_departs_from() -> None:
+    """Where, how much for how much, and what varies; undone, it would have hit."""
+    names = (
+        "removed_at", "removed_by", "event_id", "resident_replica", "needed_ttl_s", "needed_capacity_blocks",
+    )  # fmt: skip
+    helped = ("hit_on_other_replica", "hit_with_more_capacity", "hit_with_longer_ttl")
+    row = {
+        **dict.fromkeys(names),
+        **dict.fromkeys(("hit", "elsewhere", *helped), False),
+        "first_token": 0,
+        "tokens": 320,
+        "cause": "key_changed",
+        "detail": "prefix_edited",
+        "previous_request_id": "q1",
+        "last_used_at": at(60),
+        "changed_part": "system",
+        "changed_at_token": 4,
+        "changed_new_tokens": 3,
+        "changed_old_tokens": 2,
+        "varies": "counter",
+        "hit_with_stable_prefix": True,
+    }
+    told = segment(row, Limits(None, 1600), show_ids=False)
+    assert told.evidence == (
+        "the same content was served under another key at 1970-01-01 00:01:00.000Z by request q1",
+        "that prompt departs from this one at token 4, in the system prompt, 3 new for 2 old: counter",
+    )
+    assert told.would_have_helped == ("a stable prefix",)
+    namespaces = segment(
+        {**row, "changed_new_tokens": 0, "changed_old_tokens": 0}, Limits(None, 1600), show_ids=False
+    )
+    assert namespaces.evidence[1] == "what stands before it is the same in both prompts"
