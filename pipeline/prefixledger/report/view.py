@@ -104,13 +104,13 @@ class Result:
         unmeasured_requests: Requests with neither keys nor usage; of them nothing can be said.
         ideal_hit_tokens: Hits of an unlimited pooled cache over the lookups with keys; None if there are none.
         details: Misses by cause and detail, largest first.
-        key_changes: What made keys new although the content was not, the most costly first.
         observed: What the service logged, None without usage.
         costs: The bills, one per currency, the one with the most prompt tokens first; empty without rates.
         ladder: Rungs from the pooled cache down; empty where it was not computed.
         running_effect_tokens: Hits that requests running beside each other add to the last simulated rung, or take.
         spread: Hit rates of all lookups under other seeds of a router that draws; None where nothing is drawn.
         prefill_gpu_hours: What one GPU takes to prefill the missed tokens of the pools whose speed is given; None: of none.
+        key_changes: What made keys new although the content was not, the most costly first.
     """
 
     name: str
@@ -121,13 +121,13 @@ class Result:
     unmeasured_requests: int = 0
     ideal_hit_tokens: int | None = None
     details: tuple[Detail, ...] = ()
-    key_changes: tuple[KeyChange, ...] = ()
     observed: Observed | None = None
     costs: tuple[Cost, ...] = ()
     ladder: tuple[Rung, ...] = ()
     running_effect_tokens: int = 0
     prefill_gpu_hours: float | None = None
     spread: Spread | None = None
+    key_changes: tuple[KeyChange, ...] = ()
 
     @property
     def cost(self) -> Cost | None:
