@@ -69,6 +69,7 @@ STEPS = (
     "60_marts/spend",
     "60_marts/touches",
     "60_marts/billed_days",
+    "60_marts/lengths",
     "60_marts/policy_days",
     "60_marts/disagreements",
 )
@@ -113,6 +114,7 @@ class Marts:
         recovery: By reset and minute around it.
         spend: Money in all, and by model, tenant, provider, service tier and day.
         billed_days: What the log holds of an invoice, by model and day.
+        lengths: Reads by model and length of prompt.
         policy_days: Reads and writes as billed beside the replay, by model and day.
         disagreements: The requests in which they differ most.
         costs: ``bills`` and ``observed_bills`` as a table.
@@ -147,6 +149,7 @@ class Marts:
     recovery: pa.Table
     spend: pa.Table
     billed_days: pa.Table
+    lengths: pa.Table
     policy_days: pa.Table
     disagreements: pa.Table
     costs: pa.Table

@@ -22,6 +22,7 @@ from prefixledger.report import from_marts
 from prefixledger.report.curve_points import pool_curves
 from prefixledger.report.findings import derive
 from prefixledger.report.key_changes import key_changes
+from prefixledger.report.length_parts import lengths
 from prefixledger.report.money import spends
 from prefixledger.report.numbers import moment
 from prefixledger.report.parts import Source
@@ -90,6 +91,7 @@ def build(
         engines=from_marts.engines(marts) if marts.engine_hours.num_rows else None,
         spend=spends(marts.spend),
         reconciliation=reconcile(invoice, marts.billed_days.to_pylist(), stretch) if invoice else None,
+        lengths=lengths(marts.lengths),
         policy=policy(marts.policy_days, marts.disagreements),
     )
     return replace(view, findings=derive(view))

@@ -14,6 +14,7 @@ from prefixledger.report.definitions import Definition, cause_lines, definitions
 from prefixledger.report.glossary import CAUSE_TERMS, WHERE_NAMES, detail_name
 from prefixledger.report.invoice_parts import coverage_sentence
 from prefixledger.report.kpis import Kpi, kpis
+from prefixledger.report.length_parts import dead_bands
 from prefixledger.report.load import load_notes, peers
 from prefixledger.report.money import cuts, losing, paid
 from prefixledger.report.numbers import clean
@@ -133,6 +134,7 @@ class Page:
         bills: Money in all, by currency.
         cuts: The same by model, tenant, day and so on.
         losing: Models and tenants whose cache costs more than it saves.
+        dead_bands: Bands of lengths in which nothing is read.
         coverage: How much of an invoice the log holds; empty where none was given.
         definitions: The figures, explained.
         causes: (cause, label, gloss).
@@ -160,6 +162,7 @@ class Page:
     cuts: tuple[Cut, ...]
     losing: tuple[Spend, ...]
     coverage: str
+    dead_bands: tuple[str, ...]
     definitions: tuple[Definition, ...]
     causes: tuple[tuple[str, str, str], ...]
 
@@ -190,6 +193,7 @@ def page(view: ReportView) -> Page:
         bills=tuple(row for row in paid(view.spend) if row.field == "all"),
         cuts=cuts(view.spend),
         losing=losing(view.spend),
+        dead_bands=dead_bands(view.lengths),
         coverage="" if view.reconciliation is None else coverage_sentence(view.reconciliation),
         definitions=definitions(view),
         causes=cause_lines(view),

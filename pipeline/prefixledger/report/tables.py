@@ -61,6 +61,7 @@ def tables(twin: dict[str, Any]) -> tuple[Csv, ...]:
             "one model on one day (UTC), in the log and on the invoice",
             (twin["reconciliation"] or {}).get("by_model_day", []),
         ),
+        _of("lengths.csv", "one model and range of prompt lengths, with what was read", twin["by_length"]),
         _of(
             "policy_days.csv",
             "one model on one day: reads and writes as billed, and in the replay",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from prefixledger.report import twin_parts
 from prefixledger.report.invoice_parts import reconciliation_value
+from prefixledger.report.length_parts import length_value
 from prefixledger.report.numbers import significant
 from prefixledger.report.policy_parts import policy_value
 from prefixledger.report.ranking import ranking
@@ -54,6 +55,7 @@ def twin(view: ReportView, *, show_ids: bool = False) -> dict[str, Any]:
         "silent_writes": twin_parts.silent_writes_value(view),
         "spend": [spend_value(row) for row in view.spend],
         "reconciliation": None if view.reconciliation is None else reconciliation_value(view.reconciliation),
+        "by_length": [length_value(row) for row in view.lengths],
         "policy": None if view.policy is None else policy_value(view.policy, show_ids=show_ids),
         "events": twin_parts.events_value(view),
         "findings": [twin_parts.finding_value(finding, show_ids=show_ids) for finding in view.findings],

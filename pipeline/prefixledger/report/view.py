@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from prefixledger.attribute.spread import Spread
     from prefixledger.report.books import Book, Detail, Engines, Observed, SilentWrites
     from prefixledger.report.key_changes import KeyChange
+    from prefixledger.report.length_parts import LengthRange
     from prefixledger.report.load_parts import Balance, Branch, RoutingOption
     from prefixledger.report.money import Spend
     from prefixledger.report.parts import (
@@ -198,6 +199,7 @@ class ReportView:
         events: Resets and releases, in order of time.
         findings: Ranked, largest first.
         engines: What engines said of their caches; None where they said nothing.
+        lengths: Reads by model and length of prompt, of requests with usage.
         reconciliation: The log beside an invoice; None where none was given.
         policy: Whether the replay reproduces what was billed; None where no lookup has keys and usage.
         spend: Money in all, and by model, tenant, provider, service tier and day.
@@ -221,6 +223,7 @@ class ReportView:
     engines: Engines | None = None
     spend: tuple[Spend, ...] = ()
     policy: Policy | None = None
+    lengths: tuple[LengthRange, ...] = ()
     reconciliation: Reconciliation | None = None
     silent_writes: tuple[SilentWrites, ...] = ()
 
