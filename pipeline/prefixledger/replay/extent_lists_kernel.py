@@ -236,6 +236,56 @@ def split(chains: NDArray[np.int32], extents: NDArray[np.int32], e: int, cut: in
 
 
 @part
+def fill_gap(
+    chains: NDArray[np.int32], extents: NDArray[np.int32], c: int, above: int, lo: int, hi: int, ttl_us: int
+) -> int:
+    """Move the oldest younger copies of blocks [lo, hi) into the gap behind extent ``above`` of the primary list.
+
+    What no copy covers is gone. It is the tail of what is resident, for no block outlives its parent, but with a TTL: a
+    request that skips its lookup leaves copies that nobody uses, and one that steps in can expire before its children.
+
+    Returns:
+        The first block that no copy covers, hi for none, or -1: the table is full. O(gap pieces x side list).
+    """
+    below = extents[above, NEXT] if above != 0 else chains[c, FIRST]
+    while below != 0 and extents[below, LO] < lo:
+        above = below
+        below = extents[below, NEXT]
+    while lo < hi:
+        # The list is in order of age, so the first that covers lo is the oldest copy, and no older one begins further
+        # down: whoever held that one held a copy of the blocks above it too, at least as old and as recent.
+        e = chains[c, SIDE_FIRST]
+        while e != 0 and not extents[e, LO] <= lo < extents[e, HI]:
+            e = extents[e, NEXT]
+        if e == 0:
+            chains[c, LENGTH] = min(chains[c, LENGTH], lo)
+            break
+        if extents[e, LO] < lo and split(chains, extents, e, lo, ttl_us) == 0:
+            return -1
+        if extents[e, HI] > hi:
+            e = split(chains, extents, e, hi, ttl_us)
+            if e == 0:
+                return -1
+        unlink_copy(chains, extents, e)
+        extents[e, KIND] = PRIMARY
+        link_copy(chains, extents, e, above)
+        above = e
+        lo = extents[e, HI]
+    return lo
+
+
+@part
+def next_copy(chains: NDArray[np.int32], extents: NDArray[np.int32], c: int, lo: int, hi: int) -> int:
+    """Return the first block of [lo, hi) that a younger copy holds, hi for none. O(side list)."""
+    e = chains[c, SIDE_FIRST]
+    while e != 0 and lo < hi:
+        if lo <= extents[e, LO] < hi:
+            hi = extents[e, LO]
+        e = extents[e, NEXT]
+    return hi
+
+
+@part
 def heap_push(
     heap_at: NDArray[np.int64], heap_what: NDArray[np.int64], size: int, at: int, what: int
 ) -> None:

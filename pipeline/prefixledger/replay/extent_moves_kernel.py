@@ -36,10 +36,12 @@ from prefixledger.replay.extent_lists_kernel import (
     drop_extent,
     enqueue,
     enqueue_unhashed,
+    fill_gap,
     link_copy,
     link_use,
     new_cell,
     new_extent,
+    next_copy,
     split,
     unlink_copy,
     unlink_use,
@@ -120,40 +122,6 @@ def pin_hits(
 
 
 @part
-def fill_gap(
-    chains: NDArray[np.int32], extents: NDArray[np.int32], c: int, above: int, lo: int, hi: int, ttl_us: int
-) -> int:
-    """Move the oldest younger copies of blocks [lo, hi) into the gap behind extent ``above`` of the primary list.
-
-    What no copy covers is gone; it is always the tail of what is resident, for no block outlives its parent.
-
-    Returns:
-        0, or that the table is full. O(gap pieces x side list).
-    """
-    while lo < hi:
-        # The list is in order of age, so the first that covers lo is the oldest copy, and no older one begins further
-        # down: whoever held that one held a copy of the blocks above it too, at least as old and as recent.
-        e = chains[c, SIDE_FIRST]
-        while e != 0 and not extents[e, LO] <= lo < extents[e, HI]:
-            e = extents[e, NEXT]
-        if e == 0:
-            chains[c, LENGTH] = lo
-            break
-        if extents[e, LO] < lo and split(chains, extents, e, lo, ttl_us) == 0:
-            return EXTENTS_FULL
-        if extents[e, HI] > hi:
-            e = split(chains, extents, e, hi, ttl_us)
-            if e == 0:
-                return EXTENTS_FULL
-        unlink_copy(chains, extents, e)
-        extents[e, KIND] = PRIMARY
-        link_copy(chains, extents, e, above)
-        above = e
-        lo = extents[e, HI]
-    return 0
-
-
-@part
 def remove_blocks(
     chains: NDArray[np.int32],
     extents: NDArray[np.int32],
@@ -202,23 +170,29 @@ def remove_blocks(
             count -= hi - lo
         if kind > SIDE:
             continue
-        if kind == PRIMARY and fill_gap(chains, extents, c, above, lo, hi, ttl_us) != 0:
-            return EXTENTS_FULL
-        if log:
-            i = pool[REMOVED]
-            if i == removals.shape[0]:
-                return REMOVALS_FULL
-            removals[i, R_LOOKUP] = -1 if expire else row
-            removals[i, R_REPLICA] = pool[REPLICA]
-            removals[i, R_CHAIN] = c
-            removals[i, R_LO] = lo
-            removals[i, R_HI] = hi
-            removals[i, R_RESIDENT] = chains[c, LENGTH]
-            removals[i, R_EXPIRED] = expire
-            removals[i, R_AFTER] = pool[ADMITTED]
-            removals[i, R_ADMITS] = pool[ADMITS]
-            removal_at_us[i] = at_us
-            pool[REMOVED] = i + 1
+        while lo < hi:
+            kept = below = hi  # of a younger copy no key is lost
+            if kind == PRIMARY:
+                kept = fill_gap(chains, extents, c, above, lo, hi, ttl_us)
+                if kept < 0:
+                    return EXTENTS_FULL
+                below = next_copy(chains, extents, c, kept, hi)
+            if log:
+                i = pool[REMOVED]
+                if i == removals.shape[0]:
+                    return REMOVALS_FULL
+                removals[i, R_LOOKUP] = -1 if expire else row
+                removals[i, R_REPLICA] = pool[REPLICA]
+                removals[i, R_CHAIN] = c
+                removals[i, R_LO] = lo
+                removals[i, R_HI] = below
+                removals[i, R_RESIDENT] = kept
+                removals[i, R_EXPIRED] = expire
+                removals[i, R_AFTER] = pool[ADMITTED]
+                removals[i, R_ADMITS] = pool[ADMITS]
+                removal_at_us[i] = at_us
+                pool[REMOVED] = i + 1
+            lo = below
     return 0
 
 
@@ -259,6 +233,16 @@ def key_blocks(
             above = chains[c, SIDE_LAST]
         else:
             chains[c, LENGTH] = stop
+            if above != 0 and extents[above, HI] > position:  # something lies behind a hole, see fill_gap
+                below = 0
+                while above != 0 and extents[above, LO] > position:
+                    below = above
+                    above = extents[above, PREV]
+                end = stop = min(stop, extents[below, LO])
+                while below != 0 and extents[below, LO] == end:
+                    end = extents[below, HI]
+                    below = extents[below, NEXT]
+                chains[c, LENGTH] = end
         count -= stop - position
         # An extent that only this request holds grows in place, unless another was the last to use it.
         if (

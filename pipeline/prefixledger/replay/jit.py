@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from numba import njit
@@ -20,11 +23,24 @@ _PART: dict[str, Any] = {"forceinline": True, "no_cpython_wrapper": True, "no_cf
 
 
 def kernel(function: Function) -> Function:
-    """Compile a function that Python calls, and keep the result on disk.
+    """Compile a function that Python calls, and keep the result on disk until a kernel or a part of one is edited.
 
-    Numba looks at the file of this function alone: after a change in a part of it, touch this file too.
+    Numba itself looks at the text of the file of this function alone, and would go on with the old parts.
     """
-    return cast("Function", njit(cache=True, **_ALLOCATES_NOTHING)(function))
+    compiled = njit(cache=True, **_ALLOCATES_NOTHING)(function)
+    on_disk = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    if on_disk is not None:
+        on_disk._source_stamp = (on_disk._source_stamp, _all_kernels())  # noqa: SLF001  # numba has no option for it
+    return cast("Function", compiled)
+
+
+@cache
+def _all_kernels() -> str:
+    """Return a hash of the files of all kernels here and of their parts."""
+    text = sha256()
+    for path in sorted(Path(__file__).parent.rglob("*_kernel.py")):
+        text.update(path.read_bytes())
+    return text.hexdigest()
 
 
 def part(function: Function) -> Function:

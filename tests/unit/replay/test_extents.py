@@ -5,6 +5,7 @@ import random
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -145,6 +146,16 @@ def test_extents_equal_physical_blocks_where_lookups_are_skipped():
         _assert_equal(log)
         copies += sum(not gone for *_, gone in _twin(log).removed)
     assert copies > 500
+
+
+@pytest.mark.parametrize("seed", [2466, *range(20)])
+def test_extents_equal_physical_blocks_where_a_copy_expires_before_its_children(seed):
+    """The copy of a request that skipped its lookup steps in, nobody has used it, and what is below it lives on (seed 2466)."""
+    rng = random.Random(seed)
+    log = random_log(rng, longest=40)
+    for row in log.rows:
+        row.bypassed = rng.random() < 0.35
+    _assert_equal(replace(log, ttl=rng.randint(3, 25)))
 
 
 def test_extents_equal_physical_blocks_of_older_versions():
