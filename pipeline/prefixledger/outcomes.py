@@ -77,6 +77,8 @@ class WhatIfResult:
         cells: The baseline, and then every combination.
         notes: What the reader must know of the baseline.
         asked_cells: How many cells there are to be; more than there are where Ctrl-C came first.
+        html: The page, if one was asked for.
+        csv: The table beside it.
     """
 
     workspace: Path
@@ -84,6 +86,8 @@ class WhatIfResult:
     cells: tuple[Cell, ...]
     notes: tuple[str, ...] = ()
     asked_cells: int = 0
+    html: Path | None = None
+    csv: Path | None = None
 
 
 class PartialInputError(InputError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prefixledger.errors import UsageError
@@ -11,7 +12,6 @@ from prefixledger.workspace import DEFAULT_WORKSPACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from prefixledger.attribute.cell import Cell, Counted
     from prefixledger.attribute.trial import Trials
@@ -30,6 +30,7 @@ def whatif(
     ttl: str | Sequence[str] | None = None,
     routing: str | Sequence[str] | None = None,
     replicas: str | Sequence[str | int] | None = None,
+    output: str | Path | None = None,
     scenario: Scenario | str | Path | None = None,
     events: Sequence[str | Path] = (),
     replica_grace: str | None = None,
@@ -63,6 +64,7 @@ def whatif(
         routing: Names of routings, or ``all`` that place requests themselves; another than as-logged has as many replicas
             as the log names, unless told.
         replicas: Numbers of replicas, for routings that place requests themselves.
+        output: An HTML page of the cells, with a CSV of the same stem beside it; None writes none.
         scenario: The baseline, or its file; None is vLLM, as logged, unlimited.
         events: See ``replay``, as for the two that follow.
         replica_grace: How long a replica lives after its last logged request.
@@ -98,6 +100,7 @@ def whatif(
     from prefixledger import index, outcomes, stages
     from prefixledger.attribute.trial import open_trials
     from prefixledger.config.grid import read_grid
+    from prefixledger.report import whatif_page
 
     options = stages.log_options(
         format=format, map=map, block_size=block_size, block_ids=block_ids, id_scope=id_scope,
@@ -106,6 +109,9 @@ def whatif(
         max_rejects=max_rejects, jobs=jobs, force=force,
     )  # fmt: skip
     grid = read_grid(capacity=capacity, ttl=ttl, routing=routing, replicas=replicas)
+    page = None if output is None else Path(output)
+    if page is not None:
+        whatif_page.check_page(page, force=force)
     logs, place = stages.resolve(sources, workspace)
     question = stages.ask(() if scenario is None else (scenario,), events, replica_grace)
     with stages.running(place, "whatif", force=force):
@@ -118,7 +124,12 @@ def whatif(
         trials = open_trials(place, baseline, question.events)
         cells, asked, warned = _run(trials, question, grid, progress, options.jobs)
     notes = (*warned, *cells[0].notes)
-    result = outcomes.WhatIfResult(place.root, read.summary, cells, notes, asked)
+    written: tuple[Path | None, Path | None] = (None, None)
+    if page is not None:
+        progress.phase("draw the page")
+        made = whatif_page.whatif_page(cells, notes, missing=asked - len(cells))
+        written = whatif_page.write_page(made, page)
+    result = outcomes.WhatIfResult(place.root, read.summary, cells, notes, asked, *written)
     if asked > len(cells):
         raise outcomes.CutShortError(result)
     return read.checked(result)

@@ -48,6 +48,8 @@ def say_cells(result: WhatIfResult, talk: Talk, *, form: str) -> None:
             talk.say(f"{told(cell.axes)}: not replayed: {cell.problem}")
     if result.asked_cells > len(result.cells):
         talk.say(f"cut short: {len(result.cells) - 1} of {result.asked_cells - 1} combinations were replayed")
+    if result.html is not None:
+        talk.say(f"the page is {result.html}, and the table beside it {result.csv}")
     if form == "json":
         print_json({"cells": result.cells})
     elif form == "csv":

@@ -59,6 +59,9 @@ if TYPE_CHECKING:
 )
 @log_options
 @force_option
+@click.option(
+    "-o", "--output", type=FILE, metavar="FILE", help="Also write a page (.html), and a CSV of the same stem."
+)
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, one row per cell.")
 @json_option
 @talk_options
@@ -73,7 +76,7 @@ def whatif(
 
     \b
     prefixledger whatif logs/ --capacity 20000,40000,80000 --ttl 5m,1h
-    prefixledger whatif --scenario as-is.toml --routing as-logged,cache-aware --replicas 4,8 --csv
+    prefixledger whatif --scenario as-is.toml --routing as-logged,cache-aware --replicas 4,8 -o whatif.html
     """
     from prefixledger import api
     from prefixledger.cli import cells, results

@@ -36,14 +36,28 @@ def html(view: ReportView, *, show_ids: bool = False) -> str:
         view: The data.
         show_ids: Whether request ids are shown whole.
     """
-    environment = _environment(view.window, show_ids=show_ids)
-    text = environment.get_template(_TEMPLATE).render(
-        page=page(view), css=_ours(_css()), patterns=_ours(hatch_patterns())
+    return page_html(_TEMPLATE, window=view.window, show_ids=show_ids, page=page(view))
+
+
+def page_html(
+    template: str, *, window: Window | None = None, show_ids: bool = False, **values: object
+) -> str:
+    """Fill a template that is a whole page.
+
+    Args:
+        template: Its name.
+        window: For moments; None on a page without any.
+        show_ids: Whether request ids are shown whole.
+        values: What it prints.
+    """
+    environment = _environment(window, show_ids=show_ids)
+    text = environment.get_template(template).render(
+        css=_ours(_css()), patterns=_ours(hatch_patterns()), **values
     )
     return re.sub(r"\n\s*\n+", "\n", text).rstrip() + "\n"
 
 
-def _environment(window: Window, *, show_ids: bool) -> Environment:
+def _environment(window: Window | None, *, show_ids: bool) -> Environment:
     environment = Environment(
         autoescape=True,
         undefined=StrictUndefined,
@@ -65,7 +79,6 @@ def _environment(window: Window, *, show_ids: bool) -> Environment:
         "multiplier": numbers.multiplier,
         "duration": numbers.duration,
         "size": numbers.size,
-        "at": partial(numbers.moment, window=window),
         "name": _name,
         "prose": _prose,
         "short_id": partial(short_id, show_ids=show_ids),
@@ -73,6 +86,8 @@ def _environment(window: Window, *, show_ids: bool) -> Environment:
         "fill": fill,
         "svg": _ours,
     }
+    if window is not None:
+        environment.filters["at"] = partial(numbers.moment, window=window)
     environment.globals |= {
         "generator": GENERATOR,
         "rate": rate,

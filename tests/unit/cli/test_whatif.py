@@ -5,20 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from concurrent.futures import as_completed
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from prefixledger import api, index
+from prefixledger.attribute.cell import Cell
 from prefixledger.cli import app
 from prefixledger.config.grid import read_grid
 from prefixledger.config.registry import ROUTINGS
 from prefixledger.errors import UsageError
+from prefixledger.report.frontier import frontier, measures
 from prefixledger.workspace import Workspace
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MAP = """\
 format = "jsonl"
@@ -284,3 +285,45 @@ def test_a_policy_that_is_not_reproduced_is_said_on_top(place: Path) -> None:
     result = api.whatif(["told.jsonl"], map="told.toml", workspace="told", ttl="5m")
     assert "is not reproduced" in result.notes[0]
     assert not any("reproduced" in note for note in api.whatif(ttl="5m").notes)
+
+
+@pytest.mark.usefixtures("place")
+def test_a_page_shows_the_table_and_what_nothing_beats(capsys: pytest.CaptureFixture[str]) -> None:
+    """One file without script or address, a CSV beside it with the rows of --csv; nothing of others is replaced."""
+    asked = ["whatif", "--capacity", "12,16,20", "--routing", "random,session", "--replicas", "2"]
+    assert app.run([*asked, "-o", "grid.html", "--csv", "-q"]) == 0
+    out = capsys.readouterr().out
+    page, table = Path("grid.html").read_text(encoding="utf-8"), Path("grid.csv").read_text(encoding="utf-8")
+    assert table == out
+    assert page.count("<svg role") + page.count("<figure") >= 2
+    assert "goes by session ids" in page
+    assert "The baseline hits" in page
+    assert not re.search(r"<script|https?://(?!www\.w3\.org)", page)
+    before = page
+    assert app.run([*asked, "-o", "grid.html", "-q"]) == 0
+    assert Path("grid.html").read_text(encoding="utf-8") == before
+    Path("other.html").write_text("mine", encoding="utf-8")
+    assert app.run([*asked, "-o", "other.html"]) == 2
+    assert "was not written by prefixledger" in capsys.readouterr().err
+    assert Path("other.html").read_text(encoding="utf-8") == "mine"
+
+
+def test_the_frontier_is_what_nothing_beats() -> None:
+    """As much for as little, and better in something; memory without a limit is the most; what failed is on no frontier."""
+
+    def cell(rate: float, capacity: str, load: float, problem: str | None = None) -> Cell:
+        totals = {"token_hit_rate": rate, "imbalance_prefill": load}
+        axes = {"capacity": capacity, "ttl": "none", "routing": "random", "replicas": 2}
+        return Cell(axes, totals, {"by_cause": {}}, None, (), (), problem=problem)
+
+    cells = [
+        cell(0.8, "unlimited", 1.2),
+        cell(0.8, "100 blocks", 1.2),
+        cell(0.7, "100 blocks", 1.1),
+        cell(0.7, "50 blocks", 1.3),
+        cell(0.6, "60 blocks", 1.3),
+        cell(0.0, "50 blocks", 1.0, "no"),
+    ]
+    asked = measures(cells)
+    assert [measure.values[1] for measure in asked] == [200, 1.2]
+    assert frontier(cells, asked) == (False, True, True, True, False, False)

@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from prefixledger import api
+from prefixledger import api, attribute, replay
+from prefixledger.attribute.cell import count, name_cells
+from prefixledger.attribute.trial import open_trials
+from prefixledger.config.scenario import parse_scenario
+from prefixledger.workspace import Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -269,3 +273,26 @@ def test_parts_logged_by_digest_prove_a_change_in_front_of_them(tmp_path: Path) 
     assert [(row["request_id"], row["tokens"], row["varies"]) for row in blamed] == [
         (f"q{number}", 320, "time of day") for number in range(1, 5)
     ]
+
+
+def test_a_trial_in_memory_tells_the_same_changes(tmp_path: Path) -> None:
+    """However much room there is and whoever is asked: misses by cause are those of a full replay."""
+    rows = [*talk("clock", lambda turn, text: f"now {at(turn):%H:%M:%S}. {text}"), *talk("clean", plain)]
+    replayed(tmp_path, [{**row, "id": f"q{number}"} for number, row in enumerate(rows)], 'text = "body"')
+    workspace = Workspace(tmp_path / "workspace")
+    for text in ("", "[cache]\ncapacity = '90 blocks'\n[fleet]\nrouting = 'random'\nreplicas = 2\n"):
+        scenario = parse_scenario(text)
+        trials = open_trials(workspace, scenario)
+        tried = [trials.run(scenario) for _ in range(2)]  # the second takes what the first has kept
+        replay.run(workspace, scenario)
+        attribute.run(workspace, scenario.name)
+        misses = pq.read_table(
+            workspace.replay(scenario.name) / "misses.parquet", columns=["cause", "tokens"]
+        )
+        expected = {
+            row["cause"]: row["tokens_sum"]
+            for row in misses.group_by("cause").aggregate([("tokens", "sum")]).to_pylist()
+        }
+        assert expected["key_changed"] > 0
+        for cell in name_cells([count(trial, {}, trials.loads(trial)) for trial in tried]):
+            assert {cause: n for cause, n in cell.misses["by_cause"].items() if n} == expected
