@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from prefixledger.config.pricing import PREFILL_TOKENS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from decimal import Decimal
 
     import pyarrow as pa
@@ -21,6 +21,8 @@ FIELD_TITLES = {
     "day": "By day",
 }
 """Cuts of the money in the order of the page."""
+LABELS = "labels."
+"""Before the name of a label in the field of a cut."""
 _SHOWN = 20
 _DAYS_SHOWN = 62
 
@@ -126,7 +128,19 @@ def cuts(rows: Iterable[Spend]) -> tuple[Cut, ...]:
         if len(mine) > 1:
             shown = mine[-_DAYS_SHOWN:] if field == "day" else mine[:_SHOWN]
             found.append(Cut(title, field.replace("_", " "), tuple(shown), len(mine) - len(shown)))
-    return tuple(found)
+    return (*found, *_label_cuts(money))
+
+
+def _label_cuts(money: Iterable[Spend]) -> Iterator[Cut]:
+    """Yield the cut by each label under which some pay for writes that nobody reads, and others do not."""
+    by_label: dict[str, list[Spend]] = {}
+    for row in money:
+        if row.field.startswith(LABELS):
+            by_label.setdefault(row.field.removeprefix(LABELS), []).append(row)
+    for name, mine in sorted(by_label.items()):
+        if any(row.wasted > 0 for row in mine) and any(row.wasted <= 0 for row in mine):
+            shown, head = tuple(mine[:_SHOWN]), name.replace("_", " ")
+            yield Cut(f"By {head}", head, shown, len(mine) - len(shown))
 
 
 def losing(rows: Iterable[Spend]) -> tuple[Spend, ...]:

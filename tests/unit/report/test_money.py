@@ -48,6 +48,17 @@ def test_cuts_with_one_row_are_left_out() -> None:
     ]
 
 
+def test_a_label_is_shown_where_only_some_of_it_pay_for_writes_that_nobody_reads() -> None:
+    """Summaries that are written and never read stand out; a label under which all waste, or none, tells nothing."""
+    summaries = spend("labels.request_kind", "summary", "5", "6")
+    chats = replace(spend("labels.request_kind", "chat", "5", "2"), wasted=Decimal(0))
+    even = (spend("labels.region", "a", "5", "6"), spend("labels.region", None, "5", "2"))
+    shown = cuts((*ROWS, summaries, chats, *even))
+    assert [(cut.title, [row.value for row in cut.rows]) for cut in shown[2:]] == [
+        ("By request kind", ["summary", "chat"])
+    ]
+
+
 def test_prefill_tokens_are_on_no_invoice() -> None:
     """An engine's log has no bill in money, so it has no such section."""
     tokens = tuple(replace(row, currency="prefill tokens") for row in ROWS)
