@@ -76,7 +76,7 @@ def test_the_design_scenario_under_all_routers_in_one_table(tmp_path):
     log = story.write(tmp_path / "full.jsonl", replace(story.FULL, days=1))
     api.ingest([log], workspace=tmp_path / "ws", map=ROOT / "sample_traces" / "story.map.toml")
     scenario = ROOT / "sample_traces" / "full.scenario.toml"
-    found = api.whatif([tmp_path / "ws"], scenario=scenario, routing="all", replicas=REPLICAS)
+    found = api.whatif([tmp_path / "ws"], scenario=scenario, routing="all", replicas=[REPLICAS])
     assert [cell.axes["routing"] for cell in found.cells] == list(ROUTINGS)
     cells = {str(cell.axes["routing"]): cell for cell in found.cells}
     for cell in cells.values():
