@@ -16,7 +16,8 @@ from prefixledger.replay.named_events import name_events
 from prefixledger.replay.pages import in_pages
 from prefixledger.replay.plan import make_plan, placed_anew
 from prefixledger.replay.pool_run import run_pool
-from prefixledger.replay.routing import draws, needs_capacity
+from prefixledger.replay.routing import needs_capacity
+from prefixledger.replay.seeds import other_draws
 from prefixledger.replay.stage import read_log
 
 if TYPE_CHECKING:
@@ -113,10 +114,10 @@ class Prepared:
             scenario: Its seed, and how many seeds it asks for.
             hit_tokens: Hits of the replay.
         """
-        if scenario.seeds == 1 or plan.branch is None or not draws(plan.pool.fleet.routing, plan.branch):
-            return
-        yield hit_tokens
-        for number in range(1, scenario.seeds):
+        others = other_draws(plan, scenario)
+        if others:
+            yield hit_tokens
+        for number in others:
             key = (id(plan.mine), scenario.seed + number)
             placed = self.anew.get(key)
             if placed is None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from prefixledger.config.scenario import Scenario
     from prefixledger.replay.chains import Chains
     from prefixledger.replay.lookups import Log
+    from prefixledger.replay.plan import PoolPlan
     from prefixledger.replay.pool_run import PoolRun
 
 
@@ -58,15 +59,21 @@ def drawn_again(
     return tuple(tuple(_draws(log, scenario, run, chains)) for run in runs)
 
 
+def other_draws(plan: PoolPlan, scenario: Scenario) -> range:
+    """Return the numbers of the draws besides the replay itself: empty where nothing is drawn or one seed is asked for."""
+    drawn = plan.branch is not None and draws(plan.pool.fleet.routing, plan.branch)
+    return range(1, scenario.seeds) if drawn else range(0)
+
+
 def _draws(log: Log, scenario: Scenario, run: PoolRun, chains: Chains) -> Iterator[Draw]:
     plan = run.plan
-    if scenario.seeds == 1 or plan.branch is None or not draws(plan.pool.fleet.routing, plan.branch):
-        return
-    yield _draw(0, run)
-    for number in range(1, scenario.seeds):
+    others = other_draws(plan, scenario)
+    if others:
+        yield _draw(0, run)
+    for number in others:
         again = placed_anew(plan, log, scenario.seed + number)
         same = np.array_equal(again.replica, plan.replica)
-        yield _draw(number, run if same else run_pool(again, log, chains))
+        yield _draw(number, run if same else run_pool(again, log, chains, evidence=False))
 
 
 def _draw(number: int, run: PoolRun) -> Draw:
