@@ -55,7 +55,7 @@ class Entry:
         return self.ttl_us is None or at_us - self.used_us <= self.ttl_us
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)  # a conversation is itself, whatever another one holds
 class Thread:
     """One conversation.
 

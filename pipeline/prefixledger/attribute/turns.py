@@ -46,6 +46,7 @@ longest whose lifetime may not have been over. asked_tokens: the prompt before. 
 _5M_US, _1H_US = 300_000_000, 3_600_000_000
 _MOST_WARM_UP = 5
 _LATEST = 64
+_BATCH_ROWS = 50_000
 _COLUMNS = (
     "request_row", "started_at", "finished_at", "provider", "model", "client", "tenant", "session_id", "pool",
     "prompt_tokens", "cached_tokens_observed", "cache_write_5m_tokens_observed", "cache_write_1h_tokens_observed",
@@ -69,53 +70,65 @@ def turns(requests: pa.Table, lookup_facts: pa.Table, scenario: Scenario) -> pa.
     table = requests.select(_COLUMNS).append_column("alone", alone).filter(served)
     for name in ("started_at", "finished_at"):
         table = table.set_column(table.schema.get_field_index(name), name, table[name].cast(pa.int64()))
-    rows = table.to_pylist()
-    return _Reader(scenario, rows).read()
+    return _Reader(scenario, table).read()
 
 
 @dataclass(slots=True)
 class _Reader:
     scenario: Scenario
-    rows: list[dict[str, Any]]
+    table: pa.Table
     groups: dict[tuple[Any, ...], Threads] = field(default_factory=dict)
-    threads: list[Thread] = field(default_factory=list)
+    n_threads: int = 0
     latest: dict[tuple[Any, ...], deque[Thread]] = field(default_factory=dict)
     rules: dict[tuple[Any, ...], UsageRules] = field(default_factory=dict)
 
     def read(self) -> pa.Table:
         longest = self._longest_written()
-        first_us, last_us = self.rows[0]["started_at"], self.rows[-1]["started_at"]
-        warm_us = first_us + min(_1H_US, (last_us - first_us) // _MOST_WARM_UP)
-        facts: list[dict[str, Any]] = []
-        beside: list[tuple[int, list[Thread]]] = []
-        for row in self.rows:
-            group = self._group(row)
-            if row["usage_state"] != "present":
-                group.touch(row["started_at"])
-                continue
-            turn = self._turn(row, longest)
-            chosen, doubtful = group.choose(turn)
-            fact = self._fact(row, turn, chosen)
-            if chosen is None:
-                older = list(group.open)
-                # Whoever reads what nobody in the log has stored may have begun before it.
-                doubtful |= row["session_id"] is None and turn.read_tokens > 0 and "previous_row" not in fact
-                fact["opening"] = "doubt" if doubtful else "branch" if older else "first"
-                chosen = group.begin(turn, len(self.threads))
-                self.threads.append(chosen)
-                if fact["opening"] == "branch":
-                    beside.append((len(facts), older))
-            chosen.take(turn)
-            self._remember(row, chosen)
-            facts.append(
-                {**fact, "thread": chosen.number, "warming_up": turn.at_us < warm_us, "alone": row["alone"]}
-            )
+        ends = pc.min_max(self.table["started_at"]).as_py()
+        warm_us = ends["min"] + min(_1H_US, (ends["max"] - ends["min"]) // _MOST_WARM_UP)
+        # Facts leave as Arrow, batch by batch; how each began can change to the end, and is kept apart.
+        done: list[pa.RecordBatch] = []
+        openings: list[str | None] = []
+        beside: list[tuple[int, int, list[Thread]]] = []
+        for batch in self._batches():
+            facts: list[dict[str, Any]] = []
+            for row in batch:
+                group = self._group(row)
+                if row["usage_state"] != "present":
+                    group.touch(row["started_at"])
+                    continue
+                turn = self._turn(row, longest)
+                chosen, doubtful = group.choose(turn)
+                fact, opening = self._fact(row, turn, chosen), None
+                if chosen is None:
+                    older = list(group.open)
+                    # Whoever reads what nobody in the log has stored may have begun before it.
+                    doubtful |= (
+                        row["session_id"] is None and turn.read_tokens > 0 and "previous_row" not in fact
+                    )
+                    opening = "doubt" if doubtful else "branch" if older else "first"
+                    chosen = group.begin(turn, self.n_threads)
+                    self.n_threads += 1
+                    if opening == "branch" and row["alone"]:
+                        beside.append((len(openings), turn.at_us, older))
+                chosen.take(turn)
+                self._remember(row, chosen)
+                if row["alone"]:
+                    openings.append(opening)
+                    facts.append({**fact, "thread": chosen.number, "warming_up": turn.at_us < warm_us})
+            done.append(pa.RecordBatch.from_pylist(facts, schema=SCHEMA))
         # Where none of the others goes on, the new one may be one of them, rewritten: that is no proof of a beginning.
-        for at, older in beside:
-            began_us = self.threads[facts[at]["thread"]].first_us
+        for at, began_us, older in beside:
             if not any(thread.last_us > began_us for thread in older):
-                facts[at]["opening"] = "doubt"
-        return pa.Table.from_pylist([fact for fact in facts if fact.pop("alone")], schema=SCHEMA)
+                openings[at] = "doubt"
+        found = pa.Table.from_batches(done, schema=SCHEMA)
+        at = SCHEMA.get_field_index("opening")
+        return found.set_column(at, SCHEMA.field(at), pa.array(openings, pa.string()))
+
+    def _batches(self) -> Iterator[list[dict[str, Any]]]:
+        """Yield rows in order of arrival, so many at a time that a long log does not stand in memory as objects."""
+        for batch in self.table.to_batches(max_chunksize=_BATCH_ROWS):
+            yield batch.to_pylist()
 
     def _group(self, row: dict[str, Any]) -> Threads:
         caller = (row["session_id"],) if row["session_id"] is not None else (None, row["client"])
@@ -127,11 +140,12 @@ class _Reader:
     def _longest_written(self) -> dict[tuple[Any, ...], int]:
         """Return the longest lifetime that each caller is seen to write with: its reads are of such entries."""
         found: dict[tuple[Any, ...], int] = {}
-        for row in self.rows:
-            for tokens, ttl_us in _written(row, None):
-                if tokens and ttl_us is not None:
-                    caller = _caller(row)
-                    found[caller] = max(ttl_us, found.get(caller, 0))
+        for batch in self._batches():
+            for row in batch:
+                for tokens, ttl_us in _written(row, None):
+                    if tokens and ttl_us is not None:
+                        caller = _caller(row)
+                        found[caller] = max(ttl_us, found.get(caller, 0))
         return found
 
     def _turn(self, row: dict[str, Any], longest: dict[tuple[Any, ...], int]) -> Turn:
@@ -157,7 +171,6 @@ class _Reader:
     def _fact(self, row: dict[str, Any], turn: Turn, thread: Thread | None) -> dict[str, Any]:
         fact: dict[str, Any] = {
             "request_row": turn.row,
-            "opening": None,
             "stored_tokens": 0,
             "alive_tokens": 0,
             "asked_tokens": 0,

@@ -48,6 +48,11 @@ def report(ctx: click.Context, /, sources: tuple[Path, ...], as_json: bool, **op
 
     SOURCE is a file, a folder, a glob, or "-" for stdin; or a workspace.
 
+    An invoice is a CSV whose head names date, model, kind (token_type, line_item …), tokens (quantity, usage …), amount
+    (cost, total …) and currency, one line a kind; or one line a day with columns such as input_tokens, cached_tokens,
+    cache_write_5m_tokens, cache_write_1h_tokens, output_tokens; or usage and cost pages of OpenAI and Anthropic as JSON.
+    Days are those of UTC.
+
     \b
     prefixledger report logs/*.jsonl.gz -o week.html --scenario fleet.toml
     prefixledger report gateway.jsonl --month 2026-11 --invoice november.csv
