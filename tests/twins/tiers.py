@@ -105,6 +105,7 @@ class _WatchedTree(radix_running.Replica):
     def insert(self, now, run, blocks, known):
         super().insert(now, run, blocks, known)
         if not self.is_alive(run, now):
+            self.shown.add(run.row)  # or never: a reset or the TTL came first
             return
         row = self.t.rows[run.row]
         if run.shown and min(known, blocks) > row.prompt_keys and run.row not in self.overtaken:

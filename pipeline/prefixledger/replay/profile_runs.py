@@ -233,7 +233,7 @@ def _shown_us(asked: Queued, found: RunningReplayed, hit_saves_us: float) -> NDA
     prefill_us = asked.traffic.prefill_us
     assert prefill_us is not None
     saved = np.minimum(prefill_us, (found.hit_blocks * hit_saves_us + 0.5).astype(np.int64))
-    return np.where(found.stored_blocks > 0, found.admitted_us + prefill_us - saved, NEVER_US)
+    return np.where(found.stored_blocks >= 0, found.admitted_us + prefill_us - saved, NEVER_US)
 
 
 def _run_textbook(plan: PoolPlan, log: Log, chains: Chains, *, removals: bool) -> Outcome:

@@ -193,5 +193,6 @@ def list_removals(table: NDArray[np.int32], at_us: NDArray[np.int64]) -> Removal
         hi=columns[tree.R_HI],
         resident=columns[tree.R_LO],  # a tree holds no second copy that could step in
         expired=columns[tree.R_EXPIRED].astype(np.bool_),
+        after=columns[tree.R_AFTER],
         admits=columns[tree.R_ADMITS].astype(np.bool_),
     )

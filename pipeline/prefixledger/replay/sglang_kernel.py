@@ -108,7 +108,8 @@ def replay_radix(
         starts: uint32[words]; scratch, 32 blocks of one chain a word: bit set where a node begins, not at block 0.
         nameless: int32[n], zeros; scratch: extent of a row's blocks without a known key.
         pool: int64[3]; scratch.
-        removals: int32[any, 7], out, by replica and time: lookup (-1 expired), replica, chain, lo, hi, expired, by an admission.
+        removals: int32[any, 8], out, by replica and time: lookup (-1 expired), replica, chain, lo, hi, expired, by an admission, row
+            admitted last.
         removal_at_us: int64[any], out; for expired blocks the last moment at which they were valid.
         hit_blocks: int32[n], out, zeros.
         refused: bool[n], out, zeros.

@@ -8,6 +8,7 @@ from prefixledger.replay.extent_lists_kernel import heap_pop
 from prefixledger.replay.jit import part
 from prefixledger.replay.sglang_nodes_kernel import (
     ADMITS,
+    ADMITTED,
     CHILDREN,
     CLOCK,
     DEAD,
@@ -41,6 +42,7 @@ from prefixledger.replay.sglang_nodes_kernel import (
 )
 from prefixledger.replay.sglang_tree_kernel import (
     R_ADMITS,
+    R_AFTER,
     R_CHAIN,
     R_EXPIRED,
     R_HI,
@@ -192,6 +194,7 @@ def remove_leaf(
             removals[i, R_HI] = min(keyed - chain_depth[c], chain_length[c])
             removals[i, R_EXPIRED] = row < 0
             removals[i, R_ADMITS] = pool[ADMITS]
+            removals[i, R_AFTER] = pool[ADMITTED]
             removal_at_us[i] = at_us
             pool[REMOVED] = i + 1
     if nodes[x, LOCKS] != 0:

@@ -50,7 +50,7 @@ REQUEST_COLUMNS = 19
 # Entries of `pool`: the replica; blocks of the tree, those of them that are locked, slots outside the tree; events to come,
 # entries of the order of eviction; the last access; removals listed; spare rows of `nodes`, rows ever used; where the last
 # walk ended on its path; first and last of the requests that compute something; whether what goes makes room for an admission;
-# first and last of the retracted requests that wait.
+# first and last of the retracted requests that wait; the row that was admitted last, first admissions only.
 (
     REPLICA,
     SIZE,
@@ -68,8 +68,9 @@ REQUEST_COLUMNS = 19
     ADMITS,
     WAITING,
     WAITING_LAST,
-) = range(16)
-POOL_ENTRIES = 16
+    ADMITTED,
+) = range(17)
+POOL_ENTRIES = 17
 NODES_FULL, REMOVALS_FULL, LEAVES_FULL = -1, -2, -3
 
 
@@ -80,7 +81,7 @@ def empty_tables(nodes: NDArray[np.int64], pool: NDArray[np.int64]) -> None:
         nodes[0, column] = 0
     pool[SIZE] = pool[LOCKED] = pool[OWN] = pool[EVENTS] = pool[LEAVES] = pool[CLOCK] = pool[SPARE] = 0
     pool[TOP] = 1
-    pool[FIRST] = pool[LAST] = pool[WAITING] = pool[WAITING_LAST] = -1
+    pool[FIRST] = pool[LAST] = pool[WAITING] = pool[WAITING_LAST] = pool[ADMITTED] = -1
 
 
 @part

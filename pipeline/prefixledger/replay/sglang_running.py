@@ -43,7 +43,8 @@ class RunningReplayed:
         in_flight: int32[n], row that was running on the replica and computed what this one missed first, -1 for none; of
             several the one that computes most of it, then the earliest.
         in_flight_end: int32[n], blocks of the prompt up to which it did, 0 for none.
-        stored_blocks: int64[n], blocks of prompt and output with a known key that each had inserted when it let go.
+        stored_blocks: int64[n], blocks of prompt and output with a known key that each had inserted when it let go; -1 where a
+            reset or the TTL overtook its first prefill, or it was refused.
         retracted: int32[n], how often it had to make room for the output of others.
         recompute_tokens: int64[n], tokens of prompt and output that were computed again after that; they stand outside the
             books, as do the hits of the matches that a retracted request makes.
@@ -145,7 +146,7 @@ def _run(
             first_eviction_us=np.full(replicas, -1, np.int64),
             in_flight=np.full(n, -1, np.int32),
             in_flight_end=np.zeros(n, np.int32),
-            stored_blocks=np.zeros(n, np.int64),
+            stored_blocks=np.full(n, -1, np.int64),
             retracted=np.zeros(n, np.int32),
             recompute_tokens=np.zeros(n, np.int64),
             removals=None,

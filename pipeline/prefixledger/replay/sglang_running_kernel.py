@@ -11,6 +11,7 @@ from prefixledger.replay.sglang_flight_kernel import begin, computing, end_compu
 from prefixledger.replay.sglang_moves_kernel import evict, expire, forget_all, insert
 from prefixledger.replay.sglang_nodes_kernel import (
     ADMITS,
+    ADMITTED,
     CLOCK,
     EPOCH,
     EVENTS,
@@ -128,13 +129,14 @@ def replay_running(  # noqa: D417, PLR0911 - what it shares with `replay_extents
         heap_what: int64[3 n]; scratch: row, plus n times the kind of event.
         leaf_at: int64[any]; scratch.
         leaf_node: int64[any]; scratch.
-        pool: int64[16]; scratch.
-        removals: int32[any, 7], out, by replica and time, see ``replay_radix``.
+        pool: int64[17]; scratch.
+        removals: int32[any, 8], out, by replica and time, see ``replay_radix``.
         removal_at_us: int64[any], out; for expired blocks the last moment at which they were valid.
         hit_blocks: From here to ``first_eviction_us`` as there.
         in_flight: int32[n], out, filled with -1: the running request that computes what this one misses first.
         in_flight_end: int32[n], out, zeros: how deep it does.
-        stored_blocks: int64[n], out, zeros: blocks with a known key that it inserted.
+        stored_blocks: int64[n], out, filled with -1: blocks with a known key that it inserted; -1 where a reset or the TTL
+            overtook its first prefill.
         retracted: int32[n], out, zeros: how often.
         recompute_tokens: int64[n], out, zeros: tokens computed again after that.
 
@@ -279,7 +281,7 @@ def replay_running(  # noqa: D417, PLR0911 - what it shares with `replay_extents
                 else:
                     finished_us[row] = first_us + hold_us[row] - prefill
                     hit_blocks[row] = hits
-                    admitted_us[row] = now
+                    admitted_us[row], pool[ADMITTED] = now, row
                     requests[row, TOKENS], requests[row, LEFT_OUTPUT] = tokens, output_tokens[row]
                 reach = keyed_blocks[row] if output == IGNORE else output_keyed_blocks[row]
                 begin(requests, pool, row, x, epoch, first_us, slots, reach, now, hits, chunk_blocks)
@@ -372,7 +374,8 @@ def replay_running(  # noqa: D417, PLR0911 - what it shares with `replay_extents
                     )  # fmt: skip
                     if status < 0:
                         return status
-                    if action == RELEASE or tokens == requests[row, TOKENS]:
+                    whole = tokens == requests[row, TOKENS] and retracted[row] == 0
+                    if whole if action == INSERT else stored_blocks[row] >= 0:
                         stored_blocks[row] = keyed
                 if action == INSERT and tokens < requests[row, TOKENS]:
                     requests[row, SHOWS] += chunk_blocks

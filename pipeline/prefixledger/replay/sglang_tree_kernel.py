@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # Columns of `removals`.
-R_LOOKUP, R_REPLICA, R_CHAIN, R_LO, R_HI, R_EXPIRED, R_ADMITS = range(7)
-REMOVAL_COLUMNS = 7
+R_LOOKUP, R_REPLICA, R_CHAIN, R_LO, R_HI, R_EXPIRED, R_ADMITS, R_AFTER = range(8)
+REMOVAL_COLUMNS = 8
 # Entries of `pool`: the replica, the blocks in its tree, removals listed.
 REPLICA, SIZE, REMOVED = range(3)
 POOL_ENTRIES = 3
@@ -222,6 +222,7 @@ def trim(
         removals[i, R_HI] = hi
         removals[i, R_EXPIRED] = row < 0
         removals[i, R_ADMITS] = row >= 0
+        removals[i, R_AFTER] = row
         removal_at_us[i] = at_us
         pool[REMOVED] = i + 1
     above = chain_parent[c]

@@ -27,7 +27,7 @@ from twins.vllm_blocks import Row
 A, B, C, D, E = range(5)
 
 
-def _upper(log: Log, profile: str = "vllm"):
+def _upper(log: Log, profile: str = "vllm", *, in_line: bool = False, chunk: int | None = None):
     """Replay a log without a tier; return the lookups in order of admission, what was done, and that order."""
     chains = build_chains(np.array(log.parent, np.int64))
     paths = build_paths(chains, log.last_blocks())
@@ -57,9 +57,18 @@ def _upper(log: Log, profile: str = "vllm"):
     whole = {"block_size": log.block, "replicas": log.replicas, "resets": resets}
     running = {"output": output, "hit_saves_us": log.hit_saves_us}
     if profile == "vllm":
-        found = replay_extents(traffic, chains.chain_length, **whole, **running, **size)
+        found = replay_extents(
+            traffic, chains.chain_length, **whole, **running, **size, unhashed_in_line=in_line
+        )
     elif profile == "sglang running":
-        found = replay_running(traffic, chains, **whole, **running, **size)
+        found = replay_running(
+            traffic,
+            chains,
+            **whole,
+            **running,
+            **size,
+            chunk_tokens=None if chunk is None else chunk * log.block,
+        )
     else:
         found = radix_pool(traffic, chains, **whole).replay(**size)
     admitted = traffic.arrival_us if profile == "sglang" else found.admitted_us
@@ -98,7 +107,7 @@ def _upper(log: Log, profile: str = "vllm"):
     took = ~found.reset_ignored
     shown_us = None
     if profile == "sglang running":
-        shown_us = np.where(found.stored_blocks > 0, found.admitted_us + traffic.prefill_us, NEVER_US)[order]
+        shown_us = np.where(found.stored_blocks >= 0, found.admitted_us + traffic.prefill_us, NEVER_US)[order]
     upper = replace(
         upper,
         finished_us=found.finished_us[order],
@@ -135,14 +144,29 @@ def _spread(log: Log) -> Log:
     return replace(log, resets=sorted(resets), hit_saves_us=0.0, output=output, ttl=ttl)
 
 
-def _assert_follows(log: Log, rules: TierRules, profile: str = "vllm") -> Counter:
-    """Compare hits, and what is gone from a replica, with the twin."""
+def _assert_follows(
+    log: Log, rules: TierRules, profile: str = "vllm", *, in_line: bool = False, chunk: int | None = None
+) -> Counter:
+    """Compare hits, and what is gone from a replica, with the twin.
+
+    ``in_line`` is the free order of vLLM up to 0.22, ``chunk`` the blocks that SGLang computes in one go.
+    """
     log = _fitting(log, rules, profile)
+    chunk = None if rules.shared else chunk  # chunks of several replicas would end at one moment
+    option = in_line if profile == "vllm" else chunk if profile == "sglang running" else None
     twin = (WatchedTwin if profile == "vllm" else WatchedTree)(
-        log.rows, log.block, log.capacity, log.replicas, log.ttl, log.output, log.hit_saves_us, log.resets
+        log.rows,
+        log.block,
+        log.capacity,
+        log.replicas,
+        log.ttl,
+        log.output,
+        log.hit_saves_us,
+        log.resets,
+        option,
     )
     hits, host, gone = run_tiers(twin, rules, apart=profile == "sglang running")
-    pool, upper, order = _upper(log, profile)
+    pool, upper, order = _upper(log, profile, in_line=in_line, chunk=chunk)
 
     found = replay_tier(rules, pool, upper)
 
@@ -214,7 +238,8 @@ def test_a_tier_follows_it_under_pressure(profile):
         log = random_log(rng, longest=30)
         for row in log.rows:
             row.bypassed = rng.random() < 0.1
-        seen += _assert_follows(log, _random_rules(rng, log.capacity), profile)
+        options = {"in_line": rng.random() < 0.5, "chunk": rng.choice([None, 1, 2])}
+        seen += _assert_follows(log, _random_rules(rng, log.capacity), profile, **options)
     assert min(seen[k] for k in ("host", "gone", "expired")) > 300, seen
     assert (seen["output"] > 300) == (profile != "sglang")
     assert seen["resets"] > 100
@@ -227,7 +252,8 @@ def test_a_tier_follows_it_at_length(profile):
     for seed in range(10_000):
         rng = random.Random(1_000_000 + seed)
         log = random_log(rng)
-        _assert_follows(log, _random_rules(rng, log.capacity), profile)
+        options = {"in_line": rng.random() < 0.5, "chunk": rng.choice([None, 1, 2])}
+        _assert_follows(log, _random_rules(rng, log.capacity), profile, **options)
 
 
 @settings(deadline=None, max_examples=60)
