@@ -36,6 +36,7 @@ from prefixledger.replay.seeds import drawn_again
 from prefixledger.replay.shared_nodes import shared_nodes
 from prefixledger.replay.store import check_name, keep, reuse
 from prefixledger.replay.summary import summarize
+from prefixledger.replay.suspects import checked_notes
 from prefixledger.replay.touches import find_touches
 from prefixledger.replay.warmup import covered_since
 
@@ -208,7 +209,8 @@ def replay_log(
     }
     if (survival := tables.survival(runs)) is not None:
         files["survival.parquet"] = survival
-    notes = (*plan.notes, *run_notes(runs))
+    checked = () if log.contents is None else checked_notes(log.contents)
+    notes = (*plan.notes, *run_notes(runs), *checked)
     return files, summarize(scenario.name, log, runs, rungs, ideal, notes, drawn)
 
 

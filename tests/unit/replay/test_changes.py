@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prefixledger.kernels.arrays import read_only
 from prefixledger.replay import changes_kernel as kernel
+from prefixledger.replay.changes import Changes, with_changes
+from prefixledger.schema import SEGMENT_FACTS
 from twins import prompt_changes as twin
 
 PROMPT = st.lists(st.integers(0, 7), max_size=9)
@@ -62,3 +65,28 @@ def test_changes_are_those_of_the_twin(new: list[int], old: list[int]) -> None:
     expected = twin.changes(sized(new), sized(old))
     columns = [kernel.AT, kernel.GAP, kernel.GAP_BEFORE, kernel.KEPT]
     assert [tuple(row) for row in layers[0, : counts[0], columns].T.tolist()] == expected
+
+
+def test_facts_are_cut_where_changes_begin_and_end_and_no_block_is_lost() -> None:
+    """What is hit, was asked for before, or lies between changes keeps its row; every piece ends in its own block."""
+    rows = [
+        {"lookup": 0, "first_block": 0, "n_blocks": 1, "last_block": 0, "hit": True},
+        {"lookup": 0, "first_block": 1, "n_blocks": 9, "last_block": 9, "hit": False},
+        {"lookup": 1, "first_block": 0, "n_blocks": 3, "last_block": 2, "hit": False, "own_previous": 0},
+        {"lookup": 1, "first_block": 3, "n_blocks": 2, "last_block": 4, "hit": False},
+    ]
+    facts = pa.Table.from_pylist(rows, schema=SEGMENT_FACTS.arrow())
+    columns = ((0, 0, 1), (2, 5, 0), (5, 7, 4))
+    changes = Changes(facts, *(np.array(column) for column in columns))
+    names = ["lookup", "first_block", "n_blocks", "last_block", "change"]
+    found = with_changes(facts, changes, np.arange(10) - 1).select(names)
+    assert [tuple(row.values()) for row in found.to_pylist()] == [
+        (0, 0, 1, 0, None),
+        (0, 1, 1, 1, None),
+        (0, 2, 3, 4, 0),
+        (0, 5, 2, 6, 1),
+        (0, 7, 3, 9, None),
+        (1, 0, 3, 2, None),
+        (1, 3, 1, 3, 2),
+        (1, 4, 1, 4, None),
+    ]

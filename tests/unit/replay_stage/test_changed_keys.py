@@ -159,9 +159,15 @@ def replayed(folder: Path, rows: list[dict[str, Any]], path: str) -> list[dict[s
 
 
 @pytest.fixture(scope="module")
-def misses(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return where the planted conversations are replayed."""
+    return tmp_path_factory.mktemp("planted")
+
+
+@pytest.fixture(scope="module")
+def misses(folder: Path) -> list[dict[str, Any]]:
     """Return the misses of all planted conversations, replayed as one log."""
-    return replayed(tmp_path_factory.mktemp("planted"), planted(), 'text = "body"')
+    return replayed(folder, planted(), 'text = "body"')
 
 
 def of(misses: list[dict[str, Any]], tenant: str) -> list[dict[str, Any]]:
@@ -205,6 +211,18 @@ def test_a_planted_change_is_named(
 def test_an_innocent_is_not_accused(misses: list[dict[str, Any]], tenant: str) -> None:
     """New text at the tail, a constant suspect, a stamp kept word for word, first requests of new sessions."""
     assert of(misses, tenant) == []
+
+
+@pytest.mark.usefixtures("misses")
+def test_a_suspect_that_never_changes_is_told_as_checked(folder: Path) -> None:
+    """Of all that looks volatile in the system prompts one place stayed the same; stamps in messages are no part of it."""
+    (file,) = (folder / "workspace" / "replays").glob("*/summary.json")
+    told = (
+        "checked, constant: 1 place in tools or system prompts looks like a random string, but it is the same in every "
+        "prompt and broke nothing"
+    )
+    notes = json.loads(file.read_text(encoding="utf-8"))["notes"]
+    assert [note for note in notes if note.startswith("checked")] == [told]
 
 
 def test_a_change_says_where_it_is_and_what_it_cost(misses: list[dict[str, Any]]) -> None:
