@@ -61,7 +61,9 @@ class _Draw:
 
         Whole floats below 2^53, which no sum here reaches, add up to the same in any order.
         """
-        found: NDArray[np.float64] = self.times @ np.bincount(self.bundle, amount, self.times.shape[1])
+        parts = np.bincount(self.bundle, amount, self.times.shape[1])
+        # Not by BLAS: its threads and those that try scenarios wait for each other, 30 ms in place of 1.
+        found: NDArray[np.float64] = np.einsum("ij,j->i", self.times, parts)
         return found
 
 
