@@ -28,6 +28,8 @@ def whatif(
     workspace: str | Path = DEFAULT_WORKSPACE,
     capacity: str | Sequence[str | int] | None = None,
     ttl: str | Sequence[str] | None = None,
+    residence: str | Sequence[str] | None = None,
+    rates: str | Sequence[str] | None = None,
     routing: str | Sequence[str] | None = None,
     replicas: str | Sequence[str | int] | None = None,
     output: str | Path | None = None,
@@ -61,6 +63,8 @@ def whatif(
         workspace: Folder of the stages' files.
         capacity: Capacities of one replica, a comma list or a sequence; a mere number is blocks.
         ttl: Lifetimes, as ``5m,1h,none``.
+        residence: How long requests hold their blocks: logged, estimated, none, auto.
+        rates: Names of models whose prices are paid, or ``by-model``.
         routing: Names of routings, or ``all`` that place requests themselves; another than as-logged has as many replicas
             as the log names, unless told.
         replicas: Numbers of replicas, for routings that place requests themselves.
@@ -108,7 +112,9 @@ def whatif(
         models=models, from_name=from_name,
         max_rejects=max_rejects, jobs=jobs, force=force,
     )  # fmt: skip
-    grid = read_grid(capacity=capacity, ttl=ttl, routing=routing, replicas=replicas)
+    grid = read_grid(
+        capacity=capacity, ttl=ttl, residence=residence, rates=rates, routing=routing, replicas=replicas
+    )
     page = None if output is None else Path(output)
     if page is not None:
         whatif_page.check_page(page, force=force)

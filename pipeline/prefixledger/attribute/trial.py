@@ -55,6 +55,12 @@ class Trial:
         parts = [pool.drawn_hit_tokens for pool in self.pools if pool.drawn_hit_tokens]
         return tuple(sum(hits) - sum(part[0] for part in parts) for hits in zip(*parts, strict=True))
 
+    @property
+    def currency(self) -> str | None:
+        """The one currency of all prices; None where there are several."""
+        found = {use.card.currency for use in self.askers.cards}
+        return found.pop() if len(found) == 1 else None
+
     def by_arrival(self, name: str) -> NDArray[np.int64]:
         """Return a column of the tallies, ``hit_tokens``, ``written_tokens`` …, for every lookup of the log by arrival."""
         found = np.zeros(self.askers.group.size, np.int64)
@@ -64,7 +70,7 @@ class Trial:
 
     def paid(self, prompt_tokens: NDArray[np.int64]) -> NDArray[np.float64] | None:
         """Return what the input of every lookup costs, to the precision of floats; None where currencies differ."""
-        if len({use.card.currency for use in self.askers.cards}) != 1:
+        if self.currency is None:
             return None
         cards = [self.askers.cards[card] for _, card in self.askers.groups]
         prices = np.asarray([_prices(use) for use in cards], np.float64)
@@ -116,8 +122,9 @@ class Trials:
             trial.by_arrival("hit_tokens"), baseline.by_arrival("hit_tokens"), prompt_tokens
         )
         after, before = trial.paid(prompt_tokens), baseline.paid(prompt_tokens)
-        cost = None if after is None or before is None else self.noise.of_change(after, before)
-        return rate, cost
+        if after is None or before is None or trial.currency != baseline.currency:
+            return rate, None
+        return rate, self.noise.of_change(after, before)
 
     def loads(self, trial: Trial) -> Loads:
         """Return the load of each replica."""

@@ -12,7 +12,7 @@ from prefixledger.cli.console import data_console
 from prefixledger.cli.results import say_inputs
 from prefixledger.cli.show import plain, print_json, print_table
 from prefixledger.config.grid import told
-from prefixledger.report.cell_rows import csv_rows
+from prefixledger.report.cell_rows import csv_rows, currencies_of
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -27,6 +27,9 @@ _WIDE = 120
 _LOAD = ("requests", "prefill", "peak", "waited")
 
 _BETWEEN = "interval"
+
+_ROUTED = ("routing", "replicas")
+"""Axes of which a ranking compares the values."""
 
 _CAUSES = ("invalidated", "expired", "evicted", "misrouted", "cold")
 
@@ -65,7 +68,7 @@ def _print_cells(cells: tuple[Cell, ...], talk: Talk) -> None:
     # A setting that no cell changes says nothing.
     axes = [name for name in cells[0].axes if len({cell.axes[name] for cell in cells}) > 1]
     causes = _CAUSES if console.width >= _WIDE else ()
-    currencies = [cost["currency"] for cost in cells[0].costs]
+    currencies = currencies_of(cells)
     if not causes:
         talk.say("the causes of misses are left out of so narrow a table; --csv has them")
     groups = _groups(cells)
@@ -96,7 +99,7 @@ def _print_cells(cells: tuple[Cell, ...], talk: Talk) -> None:
                 else f"{cell.totals['change_pp']:+.2f}",
                 _between(cell),
                 *(_share_of(cell, cause) for cause in causes),
-                *(_money(cost["actual"]) for cost in cell.costs),
+                *(_paid(cell, currency) for currency in currencies),
                 *_load(cell, melts=melts[number], whole=len(load) > 1),
             ]
         )
@@ -119,7 +122,9 @@ def _print_cells(cells: tuple[Cell, ...], talk: Talk) -> None:
 
 def _groups(cells: tuple[Cell, ...]) -> dict[str, list[int]]:
     """Return the cells that differ in their routing alone, or in replicas, by what they have in common and others have not."""
-    others = [name for name in ("capacity", "ttl") if len({cell.axes[name] for cell in cells}) > 1]
+    others = [
+        name for name in cells[0].axes if name not in _ROUTED and len({cell.axes[name] for cell in cells}) > 1
+    ]
     groups: dict[str, list[int]] = {}
     for number, cell in enumerate(cells):
         if cell.problem is not None:
@@ -189,6 +194,10 @@ def _spread(cell: Cell) -> str:
 def _share_of(cell: Cell, cause: str) -> str:
     prompt = cell.totals["prompt_tokens"]
     return _share(cell.misses["by_cause"][cause] / prompt if prompt else None)
+
+
+def _paid(cell: Cell, currency: str) -> str:
+    return next((_money(cost["actual"]) for cost in cell.costs if cost["currency"] == currency), "-")
 
 
 def _money(amount: Decimal) -> str:

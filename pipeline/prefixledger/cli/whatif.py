@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 )
 @click.option("--ttl", metavar="A,B", help="Lifetimes: 5m,1h,none.")
 @click.option(
+    "--residence", metavar="A,B", help="How long requests hold their blocks: logged,estimated,none."
+)
+@click.option("--rates", metavar="A,B", help="Models whose prices are paid, or by-model.")
+@click.option(
     "--routing",
     metavar="A,B",
     help="Routings: prefix-hash,cache-aware … or all that place requests themselves.",

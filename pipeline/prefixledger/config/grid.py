@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from prefixledger.config.registry import ROUTINGS
+from prefixledger.config.pricing import PREFILL_TOKENS, Pricing
+from prefixledger.config.registry import RESIDENCES, ROUTINGS
 from prefixledger.config.scenario import dump, parse_scenario
 from prefixledger.config.toml_file import near_hint
 from prefixledger.config.units import parse_capacity, parse_duration_us
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
     from prefixledger.config.scenario import Scenario
 
 AS_LOGGED = "as-logged"
-AXES = ("capacity", "ttl", "routing", "replicas")
+AXES = ("capacity", "ttl", "residence", "rates", "routing", "replicas")
 """In the order in which a grid is run through; the last changes fastest."""
+
+_OF_PROVIDERS = frozenset({"ttl", "rates"})
+"""What can be chosen of a cache that a provider runs."""
 
 MOST_CELLS = 1_000
 
@@ -32,12 +36,16 @@ class Grid:
     Attributes:
         capacity: Capacities of one replica.
         ttl: Lifetimes.
+        residence: How long requests hold their blocks.
+        rates: Names of models whose prices are paid, or ``by-model``.
         routing: Names of routings.
         replicas: Numbers of replicas.
     """
 
     capacity: tuple[str, ...] = ()
     ttl: tuple[str, ...] = ()
+    residence: tuple[str, ...] = ()
+    rates: tuple[str, ...] = ()
     routing: tuple[str, ...] = ()
     replicas: tuple[int, ...] = ()
 
@@ -61,7 +69,7 @@ def read_grid(**axes: str | Sequence[str | int] | None) -> Grid:
     if not any(read.values()):
         raise UsageError(
             "nothing is to be changed",
-            hint="give at least one of --capacity, --ttl, --routing and --replicas",
+            hint="give at least one of --capacity, --ttl, --residence, --rates, --routing and --replicas",
         )
     if cells > MOST_CELLS:
         raise UsageError(
@@ -111,15 +119,28 @@ def axes_of(scenario: Scenario, pools: Sequence[int]) -> dict[str, str | int | N
     """
     found: dict[str, str | int | None] = {}
     for name in AXES:
-        part = "cache" if name in ("capacity", "ttl") else "fleet"
-        # A provider lets nobody choose anything but a lifetime, so its pools have no value on the other axes.
-        chosen = [index for index in pools if name == "ttl" or not scenario.pool[index].hosted] or pools
-        values = list(dict.fromkeys(getattr(getattr(scenario.pool[index], part), name) for index in chosen))
+        # A provider lets nobody choose the rest, so its pools have no value on the other axes.
+        chosen = [i for i in pools if name in _OF_PROVIDERS or not scenario.pool[i].hosted] or pools
+        values = list(dict.fromkeys(_value(scenario, scenario.pool[index], name) for index in chosen))
         found[name] = (
             values[0]
             if len(values) == 1
             else " / ".join("-" if v is None else str(v) for v in values) or None
         )
+    return found
+
+
+def _value(scenario: Scenario, pool: Pool, name: str) -> str | int | None:
+    if name == "rates":
+        pricing = scenario.pricing_of(pool)
+        if pricing.rates is None:
+            return "GPU hours"
+        if isinstance(pricing.rates, str):
+            return pricing.rates
+        own = pricing.rates
+        return own.currency if own.currency == PREFILL_TOKENS else f"{own.base} {own.currency}"
+    part = {"capacity": pool.cache, "ttl": pool.cache, "residence": pool.in_flight}.get(name, pool.fleet)
+    found: str | int | None = getattr(part, name)
     return found
 
 
@@ -159,6 +180,14 @@ def _routing(text: str) -> str:
     return text
 
 
+def _residence(text: str) -> str:
+    if text not in RESIDENCES:
+        raise UsageError(
+            f"there is no residence {text!r}", hint=near_hint(text, RESIDENCES, "residences that exist")
+        )
+    return text
+
+
 def _replicas(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise UsageError(f"{text!r} is no number of replicas", hint="write --replicas 4,8")
@@ -168,6 +197,8 @@ def _replicas(text: str) -> int:
 _READERS: dict[str, Callable[[str], Any]] = {
     "capacity": _capacity,
     "ttl": _ttl,
+    "residence": _residence,
+    "rates": str,
     "routing": _routing,
     "replicas": _replicas,
 }
@@ -175,6 +206,12 @@ _READERS: dict[str, Callable[[str], Any]] = {
 
 def _changed(pool: Pool, asked: Mapping[str, Any], logged: int) -> Pool:
     cache = {"ttl": asked["ttl"]} if "ttl" in asked else {}
+    if "rates" in asked:
+        pricing = (pool.pricing or Pricing()).model_copy(update={"rates": asked["rates"]})
+        pool = pool.model_copy(update={"pricing": pricing})
+    if "residence" in asked and not pool.hosted:
+        in_flight = pool.in_flight.model_copy(update={"residence": asked["residence"]})
+        pool = pool.model_copy(update={"in_flight": in_flight})
     if pool.hosted:
         if cache:
             cache["mark_ttls"] = "all"
@@ -203,11 +240,11 @@ def told(axes: Mapping[str, Any]) -> str:
 
 
 def _check_axes(grid: Grid, made: Sequence[Scenario], engines: Sequence[int]) -> None:
-    unused = [name for name in ("capacity", "routing", "replicas") if getattr(grid, name) and not engines]
+    unused = [name for name in AXES if name not in _OF_PROVIDERS and getattr(grid, name) and not engines]
     if unused:
         raise UsageError(
             f"--{unused[0]} changes nothing: a provider runs every cache that the log asks",
-            hint="only --ttl can be chosen there",
+            hint="only --ttl and --rates can be chosen there",
         )
     routed = any(cell.pool[index].fleet.routing != AS_LOGGED for cell in made for index in engines)
     if grid.replicas and not routed:

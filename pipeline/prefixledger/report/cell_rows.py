@@ -19,7 +19,7 @@ def csv_rows(cells: tuple[Cell, ...]) -> Iterator[list[Any]]:
     """
     first = cells[0]
     causes = list(first.misses["by_cause"])
-    currencies = [cost["currency"] for cost in first.costs]
+    currencies = currencies_of(cells)
     yield [
         "cell",
         *first.axes,
@@ -55,3 +55,8 @@ def csv_rows(cells: tuple[Cell, ...]) -> Iterator[list[Any]]:
 
 def _ends(interval: Interval | None) -> tuple[float | None, float | None]:
     return (None, None) if interval is None else (interval.low, interval.high)
+
+
+def currencies_of(cells: tuple[Cell, ...]) -> list[str]:
+    """Return every currency that some cell is paid in, those of the baseline first."""
+    return list(dict.fromkeys(str(cost["currency"]) for cell in cells for cost in cell.costs))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from prefixledger import __version__
 from prefixledger.config.grid import told
 from prefixledger.errors import Place, UsageError
-from prefixledger.report.cell_rows import csv_rows
+from prefixledger.report.cell_rows import csv_rows, currencies_of
 from prefixledger.report.frontier import chart, frontier, measures
 from prefixledger.report.numbers import percent, points
 from prefixledger.report.render import GENERATOR, page_html
@@ -70,7 +70,7 @@ def whatif_page(cells: tuple[Cell, ...], notes: tuple[str, ...], missing: int = 
         facts=(*left_out, *notes),
         axes=tuple(name for name in cells[0].axes if len({cell.axes[name] for cell in cells}) > 1),
         causes=tuple(c for c in _CAUSES if any(cell.misses["by_cause"].get(c) for cell in cells)),
-        currencies=tuple(str(cost["currency"]) for cost in cells[0].costs),
+        currencies=tuple(currencies_of(cells)),
         cells=cells,
         best=best,
         charts=tuple(

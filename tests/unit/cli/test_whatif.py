@@ -327,3 +327,28 @@ def test_the_frontier_is_what_nothing_beats() -> None:
     asked = measures(cells)
     assert [measure.values[1] for measure in asked] == [200, 1.2]
     assert frontier(cells, asked) == (False, True, True, True, False, False)
+
+
+def test_prices_and_residence_are_axes_too(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Prices change no hit; a cell without one says so; amounts of two currencies stand beside each other."""
+    own = "rates = { base = 3.0, write = 1.25, read = 0.1, output = 15.0, currency = 'EUR' }\n"
+    (place / "priced.toml").write_text(f"[pricing]\n{own}", encoding="utf-8")
+    asked = ["--scenario", "priced.toml", "--rates", "claude-sonnet-4-5,no-such", "--residence", "none"]
+    baseline, claude, unknown = _cells(capsys, *asked)
+    assert [cell["axes"]["rates"] for cell in (baseline, claude, unknown)] == [
+        "3.0 EUR",
+        "claude-sonnet-4-5",
+        "no-such",
+    ]
+    assert claude["axes"]["residence"] == "none"
+    assert claude["totals"]["hit_tokens"] == baseline["totals"]["hit_tokens"]
+    assert (baseline["cost"]["currency"], claude["cost"]["currency"]) == ("EUR", "USD")
+    assert claude["cost_interval"] is None
+    assert "no rate for the model 'no-such'" in unknown["problem"]
+    assert app.run(["whatif", *asked, "--csv", "-q"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [(bool(row["actual_EUR"]), bool(row["actual_USD"])) for row in rows] == [
+        (True, False), (False, True), (False, False)
+    ]  # fmt: skip
+    assert app.run(["whatif", *asked]) == 0
+    assert "EUR" in capsys.readouterr().out
