@@ -38,6 +38,7 @@ LAYERS = (
     {"replay"},
     {"economics"},  # pure formulas, which the marts of attribute use
     {"attribute"},
+    {"advice"},  # replays of attribute, chosen and judged
     {"report"},
     {"outcomes"},
     {"stages"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from prefixledger.advice.parts import Advice
 from prefixledger.report.books import rate
 from prefixledger.report.parts import Prefixes, Timeline
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 NO_TIME = Timeline(3600, ())
 NO_PREFIXES = Prefixes(())
+NO_ADVICE = Advice()
 OBSERVED_HEADLINE_SHARE = 0.95
 """Share of prompt tokens with usage from which the observed rate is the headline."""
 
@@ -204,6 +206,7 @@ class ReportView:
         policy: Whether the replay reproduces what was billed; None where no lookup has keys and usage.
         spend: Money in all, and by model, tenant, provider, service tier and day.
         silent_writes: Caches that were written on a day and never read.
+        advice: Changes that were replayed on this log and pay.
     """
 
     results: tuple[Result, ...]
@@ -226,6 +229,7 @@ class ReportView:
     lengths: tuple[LengthRange, ...] = ()
     reconciliation: Reconciliation | None = None
     silent_writes: tuple[SilentWrites, ...] = ()
+    advice: Advice = NO_ADVICE
 
     @property
     def result(self) -> Result:
