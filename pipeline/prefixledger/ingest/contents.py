@@ -29,6 +29,9 @@ TEXT_CUTS: Final = (16, 31, 32, 256)
 """The same of text in bytes, 64 on average: some 16 tokens."""
 KINDS: Final = ("tools", "system", "message")
 _SYSTEM: Final = (b"system", b"developer")
+MESSAGE_BYTES: Final = 1_024
+"""Of a message no more is searched for what changes from call to call: clients put a time or a state at its beginning,
+and most text of a log is messages."""
 _GROUP_TOKENS: Final = 1 << 22
 """Token ids that are widened to 64 bits at a time: 32 MB."""
 
@@ -183,7 +186,9 @@ class ContentStore:
 
     def _cut_unit(self, text: bytes) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64]]:
         """Return the end of each piece of a text in bytes, and both halves of its name."""
-        marks = find_marks(text)
+        header, _ = split_header(text)
+        is_message = bool(header) and KINDS[_kind(header)] == "message"
+        marks = find_marks(text, MESSAGE_BYTES if is_message else None)
         letters, behind = masked(text, marks)
         offsets = read_only([0, letters.size], np.int64)
         _, cuts = cut_pieces(read_only(letters, np.uint64), offsets, *TEXT_CUTS)

@@ -50,8 +50,9 @@ def write_contents(workspace: Workspace, naming: Naming, collected: Collected, s
     settled.content_node = np.where(settled.alive & (node >= 0), number[np.maximum(node, 0)], -1)
     if not store.pieces:
         return
-    used = dict.fromkeys(zip(high.tolist(), low.tolist(), strict=True))
-    found = [(name, store.pieces[name]) for name in used if name in store.pieces]
+    held = list(store.pieces.items())  # in order of appearance; 64 bits of a name tell it from all others
+    used = np.isin(np.array([name[0] for name, _ in held], np.uint64), high)
+    found = [held[at] for at in np.flatnonzero(used).tolist()]
     table = pa.table(
         [
             [high for (high, _), _ in found],

@@ -69,9 +69,14 @@ class Mark:
     value: int
 
 
-def find_marks(text: bytes) -> list[Mark]:
-    """Return all marks of a text, in its order."""
-    return list(_marks(text))
+def find_marks(text: bytes, within: int | None = None) -> list[Mark]:
+    """Return the marks of a text, in its order.
+
+    Args:
+        text: The text.
+        within: Bytes from its start that are looked at; None for all.
+    """
+    return list(_marks(text, len(text) if within is None else within))
 
 
 def written(marks: list[Mark], begin: int = 0) -> str:
@@ -95,8 +100,8 @@ def masked(text: bytes, marks: list[Mark]) -> tuple[NDArray[np.uint8], NDArray[n
     return out[keep], np.flatnonzero(keep) + 1
 
 
-def _marks(text: bytes) -> Iterator[Mark]:
-    for match in _PATTERN.finditer(text):
+def _marks(text: bytes, within: int) -> Iterator[Mark]:
+    for match in _PATTERN.finditer(text, 0, within):
         kind, found = match.lastgroup or "", match.group()
         if kind == "tail":
             kind = "time"
