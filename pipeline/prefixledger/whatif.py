@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from prefixledger.attribute.cell import Cell, Counted
-    from prefixledger.attribute.trial import Trials
+    from prefixledger.attribute.trial import Trial, Trials
     from prefixledger.config.grid import Grid
     from prefixledger.config.scenario import Scenario
     from prefixledger.outcomes import WhatIfResult
@@ -61,7 +62,8 @@ def whatif(
     Args:
         sources: Logs, read first as by ``ingest``; or one workspace; or nothing, for the workspace as it is.
         workspace: Folder of the stages' files.
-        capacity: Capacities of one replica, a comma list or a sequence; a mere number is blocks.
+        capacity: Capacities of one replica, a comma list or a sequence; a mere number is blocks, and ``90%`` the smallest
+            that hits so much.
         ttl: Lifetimes, as ``5m,1h,none``.
         residence: How long requests hold their blocks: logged, estimated, none, auto.
         rates: Names of models whose prices are paid, or ``by-model``.
@@ -155,7 +157,7 @@ def _run(
     hit_tokens, written_tokens = (first.by_arrival(f"{name}_tokens") for name in ("hit", "written"))
     doubted = doubts(trials.requests, hit_tokens, written_tokens)
     logged = {tally.plan.index: len(tally.plan.fleet.replicas) for tally in first.pools}
-    scenarios = grids.cells(baseline, grid, logged)
+    scenarios = grids.cells(baseline, _sized(trials, first, grid), logged)
     pools = tuple(logged)
     progress.phase("replay the grid", len(scenarios), "cells")
 
@@ -181,6 +183,25 @@ def _run(
     named = iter(name_cells(counted, threads=jobs))
     cells = (next(named), *(one if isinstance(one, Cell) else next(named) for one in found))
     return cells, 1 + len(scenarios), doubted
+
+
+def _sized(trials: Trials, first: Trial, grid: Grid) -> Grid:
+    """Put the smallest capacity that hits as much in the place of every hit rate."""
+    from prefixledger.config.grid import share_of
+
+    shares = [share_of(capacity) for capacity in grid.capacity]
+    if all(share is None for share in shares):
+        return grid
+    if grid.ttl or grid.routing or grid.replicas or grid.residence:
+        raise UsageError(
+            "a capacity for a hit rate is found for the baseline, and each other setting needs another",
+            hint="give --capacity 90% alone, with a --scenario that has the routing and lifetime",
+        )
+    sizes = [
+        capacity if share is None else f"{trials.smallest_capacity(first, share)} blocks"
+        for capacity, share in zip(grid.capacity, shares, strict=True)
+    ]
+    return replace(grid, capacity=tuple(dict.fromkeys(sizes)))
 
 
 def _in_parallel(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,10 +13,15 @@ import pyarrow as pa
 from prefixledger.attribute.askers import COLUMNS, find_askers
 from prefixledger.attribute.loads import find_loads
 from prefixledger.attribute.noise import draw_noise
+from prefixledger.config.registry import PROFILES
 from prefixledger.errors import UsageError
 from prefixledger.replay.changed_tally import tell_changes
+from prefixledger.replay.curves import capacity_curve
+from prefixledger.replay.numbering import number_all
+from prefixledger.replay.pool_run import run_pool
 from prefixledger.replay.prepared import prepare
 from prefixledger.replay.tally import tally_pool
+from prefixledger.replay.touches import find_touches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,6 +131,39 @@ class Trials:
         if after is None or before is None or trial.currency != baseline.currency:
             return rate, None
         return rate, self.noise.of_change(after, before)
+
+    def smallest_capacity(self, trial: Trial, share: float) -> int:
+        """Return the blocks per replica from which on so large a share of the prompt tokens hits.
+
+        Exact for one request at a time without output; what runs beside each other hits more or less.
+
+        Args:
+            trial: The baseline; of its capacity nothing is left.
+            share: Above 0, below 1.
+
+        Raises:
+            UsageError: There are several pools, their cache is no stack, or no capacity hits so much.
+        """
+        plan = trial.pools[0].plan
+        stack = PROFILES[plan.pool.cache.profile].stack and not plan.pool.hosted and plan.pool.tier is None
+        if len(trial.pools) > 1 or not stack or self.prepared.log.lookups.bypassed.any():
+            raise UsageError(
+                f"the capacity for a hit rate of {100 * share:g} % cannot be found: it takes one pool of profile vllm, without a "
+                "lower tier, in which every request is looked up",
+                hint="give capacities in numbers",
+            )
+        log = self.prepared.log
+        run = run_pool(replace(plan, capacity_blocks=None), log, self.prepared.chains, evidence=False)
+        curve = capacity_curve(find_touches(run.log, number_all([run]).resets[0]), ttl_us=plan.ttl_us)
+        prompt_tokens = int(log.lookups.prompt_tokens.sum())
+        found = curve.smallest_for(math.ceil(share * prompt_tokens / plan.block_size))
+        if found is None:
+            most = int(curve.hit_blocks[-1]) * plan.block_size / prompt_tokens
+            raise UsageError(
+                f"no capacity hits {100 * share:g} %: without a limit {100 * most:.1f} % hit",
+                hint="ask for less, or choose another routing or lifetime",
+            )
+        return found
 
     def loads(self, trial: Trial) -> Loads:
         """Return the load of each replica."""

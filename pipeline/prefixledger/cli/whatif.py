@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @click.option(
     "--capacity",
     metavar="A,B",
-    help='Capacities of one replica: 20000 (blocks), "1000000 tokens", unlimited.',
+    help='Capacities of one replica: 20000 (blocks), "1000000 tokens", unlimited; 90% finds the smallest that hits so much.',
 )
 @click.option("--ttl", metavar="A,B", help="Lifetimes: 5m,1h,none.")
 @click.option(
@@ -76,7 +76,7 @@ def whatif(
     """Replay logs, or a workspace, under every combination of some settings, beside the baseline.
 
     Each cell has the numbers that replay gives for that scenario; no replay is kept. A provider's cache has no capacity
-    or replicas to choose: there only the lifetime changes.
+    or replicas to choose: there only lifetime and prices change.
 
     \b
     prefixledger whatif logs/ --capacity 20000,40000,80000 --ttl 5m,1h

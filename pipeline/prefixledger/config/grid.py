@@ -161,7 +161,21 @@ def _spelled_out(name: str, given: str | Sequence[str | int] | None) -> list[str
     return [r for r in ROUTINGS if r != AS_LOGGED] if name == "routing" and values == ["all"] else values
 
 
+def share_of(capacity: str) -> float | None:
+    """Return the hit rate that a capacity is to be found for, ``90%``; None where it is a size."""
+    number = capacity.removesuffix("%")
+    if number == capacity:
+        return None
+    if not number.replace(".", "", 1).isdecimal() or not 0 < float(number) < 100:  # noqa: PLR2004
+        raise UsageError(
+            f"{capacity!r} is no hit rate", hint="write --capacity 90% for the smallest that hits 90 %"
+        )
+    return float(number) / 100
+
+
 def _capacity(text: str) -> str:
+    if share_of(text) is not None:
+        return text
     whole = f"{text} blocks" if text.isdecimal() else text
     parse_capacity(whole)
     return whole

@@ -55,6 +55,18 @@ class CapacityCurve:
         hits: NDArray[np.int64] = self.hit_blocks[at] + slope[at] * (asked - self.capacity_blocks[at])
         return hits
 
+    def smallest_for(self, hit_blocks: int) -> int | None:
+        """Return the smallest capacity of the curve that hits so many blocks; None where no capacity does."""
+        at = int(np.searchsorted(self.hit_blocks, hit_blocks))
+        if at == self.hit_blocks.size:
+            return None
+        if at == 0:
+            return int(self.capacity_blocks[0])
+        steps = int(self.capacity_blocks[at] - self.capacity_blocks[at - 1])
+        slope = int(self.hit_blocks[at] - self.hit_blocks[at - 1]) // steps
+        missing = hit_blocks - int(self.hit_blocks[at - 1])
+        return int(self.capacity_blocks[at - 1]) + -(-missing // slope)
+
 
 @dataclass(frozen=True, slots=True)
 class TtlCurve:

@@ -352,3 +352,22 @@ def test_prices_and_residence_are_axes_too(place: Path, capsys: pytest.CaptureFi
     ]  # fmt: skip
     assert app.run(["whatif", *asked]) == 0
     assert "EUR" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("place")
+def test_the_capacity_for_a_hit_rate_is_the_smallest_that_gives_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One block less hits less; what no capacity gives is refused, and so is one size for several routings."""
+    _, found = _cells(capsys, "--capacity", "40%")
+    blocks = int(found["axes"]["capacity"].split()[0])
+    assert found["totals"]["token_hit_rate"] >= 0.4
+    _, less = _cells(capsys, "--capacity", str(blocks - 1))
+    assert less["totals"]["token_hit_rate"] < 0.4
+    for arguments, said in (
+        (["--capacity", "99.9%"], "no capacity hits 99.9 %: without a limit"),
+        (["--capacity", "lots%"], "is no hit rate"),
+        (["--capacity", "40%", "--ttl", "5m"], "each other setting needs another"),
+    ):
+        assert app.run(["whatif", *arguments]) == 2
+        assert said in capsys.readouterr().err
