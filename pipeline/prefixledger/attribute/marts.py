@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from prefixledger.attribute.before import Before, before
 from prefixledger.attribute.inputs import read_requests, read_scenario
 from prefixledger.attribute.prices import (
     costs_table,
@@ -118,6 +119,7 @@ class Marts:
         policy_days: Reads and writes as billed beside the replay, by model and day.
         disagreements: The requests in which they differ most.
         costs: ``bills`` and ``observed_bills`` as a table.
+        before: The stretch before the window, as long as it is; None where the log does not hold it.
     """
 
     window: Window
@@ -153,6 +155,7 @@ class Marts:
     policy_days: pa.Table
     disagreements: pa.Table
     costs: pa.Table
+    before: Before | None = None
 
 
 def marts(workspace: Workspace, name: str, window: Window, *, threads: int = 2) -> Marts:
@@ -170,10 +173,12 @@ def marts(workspace: Workspace, name: str, window: Window, *, threads: int = 2) 
     """
     folder = workspace.replay(name)
     scenario = read_scenario(folder)
+    books, requests = _books(folder), read_requests(workspace, scenario)
     with Session(threads) as session:
-        session.bind(_books(folder))
-        session.bind({"requests": read_requests(workspace, scenario)})
+        session.bind(books)
+        session.bind({"requests": requests})
         result = _aggregate(session, scenario, window)
+    result = replace(result, before=before(books, requests, scenario, window, threads=threads))
     for field in fields(result):
         value = getattr(result, field.name)
         if isinstance(value, pa.Table):

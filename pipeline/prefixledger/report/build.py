@@ -20,6 +20,7 @@ from prefixledger.attribute.spread import spread_of
 from prefixledger.config.scenario import load_scenario
 from prefixledger.report import from_marts
 from prefixledger.report.curve_points import pool_curves
+from prefixledger.report.earlier import earlier
 from prefixledger.report.findings import derive
 from prefixledger.report.key_changes import key_changes
 from prefixledger.report.length_parts import lengths
@@ -93,6 +94,7 @@ def build(
         reconciliation=reconcile(invoice, marts.billed_days.to_pylist(), stretch) if invoice else None,
         lengths=lengths(marts.lengths),
         policy=policy(marts.policy_days, marts.disagreements),
+        earlier=earlier(marts.before),
     )
     return replace(view, findings=derive(view))
 
@@ -168,6 +170,7 @@ def _result(one: ReplaySummary, marts: Marts) -> Result:
         ladder=from_marts.ladder(marts),
         running_effect_tokens=from_marts.total_of(marts, "running_effect_tokens") or 0,
         prefill_gpu_hours=from_marts.prefill_hours(marts, speeds),
+        affected={row["cause"]: row["requests"] for row in marts.causes.to_pylist()},
     )
 
 

@@ -31,8 +31,8 @@ def account_bar(book: Book, chart_id: str) -> str:
     pieces = [("hit", book.hit_tokens), *((c, book.misses.get(c, 0)) for c in CAUSES)]
     pieces = [(name, tokens) for name, tokens in pieces if tokens]
     with mpl.rc_context(STYLE):
-        figure = sheet(92)
-        axes = area(figure, 1, 26, 1, 28)
+        figure = sheet(62)
+        axes = area(figure, 1, 22, 1, 1)
         axes.set_axis_off()
         axes.set_xlim(0, book.prompt_tokens)
         axes.set_ylim(0, 1)
@@ -41,9 +41,8 @@ def account_bar(book: Book, chart_id: str) -> str:
             axes.barh(0.5, tokens, left=left, height=1, **bar_style(name))
             share = tokens / book.prompt_tokens
             label = "hits" if name == "hit" else cause_name(name)
-            if share * WIDTH_PX >= _CHARACTER_PX * max(len(label), len(percent(share))):
+            if share * WIDTH_PX >= _CHARACTER_PX * len(label):
                 note(axes, label, (left, 1), (1, 6), "left", "bottom", INK)
-                note(axes, percent(share), (left, 0), (1, -6), "left", "top", MUTED)
             left += tokens
         said = ", ".join(
             f"{'hits' if n == 'hit' else cause_name(n)} {percent(t / book.prompt_tokens)}" for n, t in pieces

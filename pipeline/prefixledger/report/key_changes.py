@@ -31,7 +31,7 @@ _HOW = {
     "namespace_split": "the same content was asked under another salt, adapter or namespace",
 }
 _ADVICE = {
-    "prefix_edited": "move it behind what stays the same, or into the last message",
+    "prefix_edited": "move {what} behind what stays the same, or into the last message",
     "tools_reordered": "sort the tools and their keys before the prompt is built",
     "history_rewritten": "append to the history, and change what is old only when it has to shrink",
     "compaction": "compact rarely, and by a lot at a time",
@@ -89,7 +89,9 @@ def described(changes: Sequence[KeyChange]) -> str:
 
 def advice(changes: Sequence[KeyChange]) -> str | None:
     """Say what to do about the largest; None where nothing is known."""
-    return _ADVICE.get(changes[0].detail) if changes else None
+    if not changes or changes[0].detail not in _ADVICE:
+        return None
+    return _ADVICE[changes[0].detail].format(what=_VARIES.get(changes[0].varies or "", "what changes"))
 
 
 def _described(change: KeyChange) -> str:

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from prefixledger.report.books import AVOIDABLE
+from prefixledger.report.books import AVOIDABLE, rate
+from prefixledger.report.earlier import Change, comparable, multiplier_change, rate_change
 from prefixledger.report.glossary import CAUSE_TERMS, cause_name
 from prefixledger.report.numbers import amount, count, money, multiplier, percent, points, span
 from prefixledger.report.verdict import largest_loss
 
 if TYPE_CHECKING:
-    from prefixledger.report.view import ReportView, Result
+    from prefixledger.report.view import ReportView
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +25,14 @@ class Kpi:
         value: The figure, formatted.
         note: Its basis or size, one line.
         term: Anchor of its definition.
+        change: How it moved since the stretch before; None where the log does not hold that.
     """
 
     label: str
     value: str
     note: str
     term: str
+    change: Change | None = None
 
 
 def kpis(view: ReportView) -> tuple[Kpi, Kpi, Kpi, Kpi]:
@@ -41,11 +44,24 @@ def kpis(view: ReportView) -> tuple[Kpi, Kpi, Kpi, Kpi]:
     reach = "needs keys" if ideal is None else "unlimited shared cache, simulated"
     if ideal is not None and book.token_hit_rate is not None and ideal > book.token_hit_rate:
         reach = f"{points(ideal - book.token_hit_rate)} more than now; {reach}"
+    was = comparable(view)
+    moved = (
+        None
+        if was is None
+        else rate_change(view, book.token_hit_rate, was.book.token_hit_rate, more_is_better=True)
+    )
+    reached = (
+        None
+        if view.earlier is None
+        else rate_change(view, ideal, view.earlier.ideal_hit_rate, more_is_better=True)
+    )
     return (
-        Kpi("Token hit rate", percent(book.token_hit_rate), f"of {asked}; {requests}", "token-hit-rate"),
-        Kpi("Within reach", percent(ideal), reach, "ideal-hit-rate"),
+        Kpi(
+            "Token hit rate", percent(book.token_hit_rate), f"of {asked}; {requests}", "token-hit-rate", moved
+        ),
+        Kpi("Within reach", percent(ideal), reach, "ideal-hit-rate", reached),
         _loss_kpi(view),
-        _cost_kpi(result),
+        _cost_kpi(view),
     )
 
 
@@ -58,10 +74,16 @@ def _loss_kpi(view: ReportView) -> Kpi:
         note = f"{tokens} tokens that were new all at once, {span(loss.burst.from_us, loss.burst.to_us, view.window)}"
         return Kpi("Largest drop", size, note, "causes")
     note = f"{cause_name(loss.cause)}, {tokens} tokens: {CAUSE_TERMS[loss.cause].gloss}"
-    return Kpi("Largest loss", size, note, "causes")
+    was = comparable(view)
+    moved = None if was is None else rate_change(
+        view, loss.tokens / book.prompt_tokens, rate(was.book.misses.get(loss.cause, 0), was.book.prompt_tokens),
+        more_is_better=False,
+    )  # fmt: skip
+    return Kpi("Largest loss", size, note, "causes", moved)
 
 
-def _cost_kpi(result: Result) -> Kpi:
+def _cost_kpi(view: ReportView) -> Kpi:
+    result = view.result
     cost = result.cost
     if cost is None:
         computed = result.headline.prompt_tokens - result.headline.hit_tokens
@@ -76,4 +98,6 @@ def _cost_kpi(result: Result) -> Kpi:
         for bill in result.costs
     ]
     note = f"of the price without a cache; avoidable misses cost {' and '.join(excess)}"
-    return Kpi("Cost multiplier", multiplier(cost.multiplier), note, "cost-multiplier")
+    was = None if view.earlier is None else view.earlier.multipliers.get(cost.currency)
+    moved = multiplier_change(view, cost.multiplier, was)
+    return Kpi("Cost multiplier", multiplier(cost.multiplier), note, "cost-multiplier", moved)

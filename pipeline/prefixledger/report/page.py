@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,8 @@ from prefixledger.report.caveats import ceiling_caveat, counter_caveat
 from prefixledger.report.charts import account_bar, ladder_waterfall, replica_load
 from prefixledger.report.curve_charts import capacity_curve, ttl_curve
 from prefixledger.report.definitions import Definition, cause_lines, definitions
+from prefixledger.report.earlier import unmoved
+from prefixledger.report.front import actions, finding_rows, records, slices
 from prefixledger.report.glossary import CAUSE_TERMS, WHERE_NAMES, detail_name
 from prefixledger.report.invoice_parts import coverage_sentence
 from prefixledger.report.kpis import Kpi, kpis
@@ -21,35 +22,45 @@ from prefixledger.report.numbers import clean
 from prefixledger.report.ranking import melting, ranking
 from prefixledger.report.time_chart import over_time
 from prefixledger.report.verdict import Verdict, verdict
+from prefixledger.resources import read_text
 from prefixledger.schema import CAUSES
 
 if TYPE_CHECKING:
     from decimal import Decimal
 
     from prefixledger.report.books import Book, Detail, EngineHour, Observed, ObservedHour
+    from prefixledger.report.front import Action, FindingRow, Slice
     from prefixledger.report.money import Cut, Spend
     from prefixledger.report.parts import CapacityPoint, Curves, TtlPoint
     from prefixledger.report.view import ReportView
 
-SECTIONS = (
-    ("account", "The account"),
-    ("money", "The bill"),
-    ("invoice", "Against the invoice"),
-    ("findings", "Findings"),
-    ("inputs", "Inputs"),
-    ("time", "Over time"),
-    ("who", "Who asked"),
-    ("prefixes", "Shared prefixes"),
-    ("replicas", "Replicas"),
-    ("ladder", "Limit by limit"),
-    ("capacity", "Capacity"),
-    ("ttl", "Time to live"),
-    ("events", "Events"),
-    ("observed", "Observed, simulated"),
-    ("definitions", "Definitions"),
-    ("made", "How this was made"),
+GROUPS = (
+    ("Findings", (("findings", "Findings"),)),
+    (
+        "Evidence",
+        (
+            ("time", "Over time"),
+            ("account", "The account"),
+            ("money", "The bill"),
+            ("invoice", "Against the invoice"),
+            ("prefixes", "Shared prefixes"),
+            ("who", "Who asked"),
+            ("replicas", "Replicas"),
+            ("ladder", "Limit by limit"),
+            ("capacity", "Capacity"),
+            ("ttl", "Time to live"),
+            ("events", "Events"),
+            ("observed", "Observed, simulated"),
+        ),
+    ),
+    (
+        "How it was made",
+        (("inputs", "Inputs"), ("definitions", "Definitions"), ("made", "How this was made")),
+    ),
 )
-"""Sections in order; the ids are stable and may be linked to."""
+"""Sections in order, by what they are for; the ids are stable and may be linked to."""
+
+SECTIONS = tuple(section for _, sections in GROUPS for section in sections)
 
 _WITHOUT_LOOKUPS = frozenset({"inputs", "definitions", "made"})
 _CURVE_ROWS = 50
@@ -57,7 +68,6 @@ _DETAILS_SHOWN = 8
 _HOURS_SHOWN = 48
 _FEWEST_HOURS = 2
 """One hour of one replica says no more than the table above it."""
-_PLAIN_NAME = re.compile(r"[\w.-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +127,13 @@ class Page:
         verdict: The sentence and what it rests on.
         kpis: Four figures.
         sections: (id, title) of the sections that are drawn.
+        groups: The same by what they are for.
+        slices: The pieces of the bar of the account.
+        actions: The first things to do.
+        records: What became of the records of the inputs.
+        unmoved: Why the figures have no change; empty where they have.
+        findings: With all that stands beneath them.
+        causes_sql: The statement that counts the tokens of every cause.
         ceiling: That the service reports more than the log allows; empty where it does not.
         hours: What the service reports beside the replay, by hour and replica.
         engine_hours: What engines said of their caches, by hour and replica.
@@ -130,7 +147,6 @@ class Page:
         routing_causes: Causes that occur under any of them, in the order of the account.
         melting: For each routing whether it loads one replica far more than it would have to.
         load_notes: When the load is uneven, and when the best hit rate comes with the worst load.
-        queries: For each finding, the statement that lists its misses.
         bills: Money in all, by currency.
         cuts: The same by model, tenant, day and so on.
         losing: Models and tenants whose cache costs more than it saves.
@@ -144,6 +160,13 @@ class Page:
     verdict: Verdict
     kpis: tuple[Kpi, ...]
     sections: tuple[tuple[str, str], ...]
+    groups: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+    slices: tuple[Slice, ...]
+    actions: tuple[Action, ...]
+    records: str
+    unmoved: str
+    findings: tuple[FindingRow, ...]
+    causes_sql: str
     ceiling: str
     hours: tuple[ObservedHour, ...]
     engine_hours: tuple[EngineHour, ...]
@@ -157,7 +180,6 @@ class Page:
     routing_causes: tuple[str, ...]
     melting: tuple[bool, ...]
     load_notes: tuple[str, ...]
-    queries: dict[str, str]
     bills: tuple[Spend, ...]
     cuts: tuple[Cut, ...]
     losing: tuple[Spend, ...]
@@ -171,11 +193,19 @@ def page(view: ReportView) -> Page:
     """Derive everything that the template needs, charts included."""
     result = view.result
     books = (*result.by_basis, result.total) if len(result.by_basis) > 1 else (result.total,)
+    sections = _sections(view)
     return Page(
         view=view,
         verdict=verdict(view),
         kpis=kpis(view),
-        sections=_sections(view),
+        sections=sections,
+        groups=_groups(sections),
+        slices=slices(result.total),
+        actions=actions(view),
+        records=records(view),
+        unmoved=unmoved(view),
+        findings=finding_rows(view, sections),
+        causes_sql=read_text("sql", "60_marts/causes.sql"),
         ceiling=ceiling_caveat(result),
         hours=_hours(result.observed),
         engine_hours=_engine_hours(view),
@@ -189,7 +219,6 @@ def page(view: ReportView) -> Page:
         routing_causes=tuple(c for c in CAUSES if any(o.misses.get(c) for o in view.routing)),
         melting=melting(view.routing),
         load_notes=load_notes(view),
-        queries={f.kind: _query(view, f.kind) for f in view.findings if f.kind in CAUSES},
         bills=tuple(row for row in paid(view.spend) if row.field == "all"),
         cuts=cuts(view.spend),
         losing=losing(view.spend),
@@ -207,8 +236,16 @@ def _sections(view: ReportView) -> tuple[tuple[str, str], ...]:
     shown = [s for s in shown if s[0] != "money" or paid(view.spend)]
     shown = [s for s in shown if s[0] != "invoice" or view.reconciliation is not None]
     if (observed is not None and observed.compared is not None) or view.engines is not None:
-        shown.sort(key=lambda section: section[0] != "observed")
+        shown.sort(key=lambda section: {"findings": 0, "observed": 1}.get(section[0], 2))
     return tuple(shown)
+
+
+def _groups(
+    sections: tuple[tuple[str, str], ...],
+) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
+    """Put the sections that are drawn under what they are for, in the order in which they are drawn."""
+    found = ((title, tuple(s for s in sections if s in members)) for title, members in GROUPS)
+    return tuple((title, members) for title, members in found if members)
 
 
 def _hours(observed: Observed | None) -> tuple[ObservedHour, ...]:
@@ -297,13 +334,3 @@ def _curves(view: ReportView) -> tuple[CurveRow, ...]:
             )
         )
     return tuple(rows)
-
-
-def _query(view: ReportView, cause: str) -> str:
-    """Return a command that lists the misses behind a finding."""
-    name = view.result.name
-    scenario = f" and scenario = '{name}'" if _PLAIN_NAME.fullmatch(name) else ""
-    return (
-        'prefixledger query "select replica, prefix_key, count(*) as misses, sum(tokens) as tokens from misses '
-        f"where cause = '{cause}'{scenario} group by all order by tokens desc limit 20\""
-    )

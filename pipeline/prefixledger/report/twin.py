@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from prefixledger.report import twin_parts
 from prefixledger.report.invoice_parts import reconciliation_value
 from prefixledger.report.length_parts import length_value
-from prefixledger.report.numbers import significant
+from prefixledger.report.numbers import iso, significant
 from prefixledger.report.policy_parts import policy_value
 from prefixledger.report.ranking import ranking
 from prefixledger.report.twin_money import spend_value
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from prefixledger.attribute.spread import Spread
     from prefixledger.report.books import Book, Observed
     from prefixledger.report.parts import Cost
-    from prefixledger.report.view import ReportView, Result
+    from prefixledger.report.view import Earlier, ReportView, Result
 
 SCHEMA_VERSION = 1
 GENERATOR = "prefixledger"
@@ -40,6 +40,7 @@ def twin(view: ReportView, *, show_ids: bool = False) -> dict[str, Any]:
         "verdict": {"sentence": verdict(view).sentence, "caveats": list(verdict(view).caveats)},
         "inputs": [twin_parts.input_value(source) for source in view.sources],
         "window": twin_parts.window_value(view),
+        "before": None if view.earlier is None else _before(view.earlier),
         "scenarios": scenarios,
         **first,
         "timeline": twin_parts.timeline_value(view),
@@ -76,6 +77,19 @@ def twin(view: ReportView, *, show_ids: bool = False) -> dict[str, Any]:
             "fingerprint": view.made.fingerprint or None,
             "scenario": view.result.setup.toml,
         },
+    }
+
+
+def _before(was: Earlier) -> dict[str, Any]:
+    """Return the stretch before the window, as long as it is."""
+    return {
+        "from": iso(was.from_us),
+        "to": iso(was.to_us),
+        "basis": was.book.basis,
+        **_book(was.book),
+        "ideal_hit_rate": significant(was.ideal_hit_rate),
+        "by_cause": {cause: was.book.misses.get(cause, 0) for cause in CAUSES},
+        "multipliers": {currency: significant(value) for currency, value in was.multipliers.items()},
     }
 
 

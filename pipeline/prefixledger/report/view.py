@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from prefixledger.advice.parts import Advice
@@ -10,6 +10,8 @@ from prefixledger.report.books import rate
 from prefixledger.report.parts import Prefixes, Timeline
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from prefixledger.attribute.reconcile import Reconciliation
     from prefixledger.attribute.spread import Spread
     from prefixledger.report.books import Book, Detail, Engines, Observed, SilentWrites
@@ -114,6 +116,7 @@ class Result:
         spread: Hit rates of all lookups under other seeds of a router that draws; None where nothing is drawn.
         prefill_gpu_hours: What one GPU takes to prefill the missed tokens of the pools whose speed is given; None: of none.
         key_changes: What made keys new although the content was not, the most costly first.
+        affected: Lookups with a miss of each cause.
     """
 
     name: str
@@ -131,6 +134,7 @@ class Result:
     prefill_gpu_hours: float | None = None
     spread: Spread | None = None
     key_changes: tuple[KeyChange, ...] = ()
+    affected: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def cost(self) -> Cost | None:
@@ -162,6 +166,25 @@ class Result:
         if self.observed is not None and self.usage_share >= OBSERVED_HEADLINE_SHARE:
             return self.observed.book
         return self.book("simulated") or self.total
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """The stretch before the window, as long as it is.
+
+    Attributes:
+        from_us: First moment, UTC microseconds.
+        to_us: First moment after it.
+        book: The book that its verdict would rest on.
+        ideal_hit_rate: As in ``Result``.
+        multipliers: Cost multiplier by currency.
+    """
+
+    from_us: int
+    to_us: int
+    book: Book
+    ideal_hit_rate: float | None = None
+    multipliers: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +230,7 @@ class ReportView:
         spend: Money in all, and by model, tenant, provider, service tier and day.
         silent_writes: Caches that were written on a day and never read.
         advice: Changes that were replayed on this log and pay.
+        earlier: The stretch before the window; None where the log does not hold the whole of it.
     """
 
     results: tuple[Result, ...]
@@ -230,6 +254,7 @@ class ReportView:
     reconciliation: Reconciliation | None = None
     silent_writes: tuple[SilentWrites, ...] = ()
     advice: Advice = NO_ADVICE
+    earlier: Earlier | None = None
 
     @property
     def result(self) -> Result:

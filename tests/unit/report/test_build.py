@@ -159,3 +159,18 @@ def test_what_was_given_again_is_a_line_of_duplicates() -> None:
     ]
     assert all(s.residual == 0 for s in twice)
     assert twice[1].notes == ("seen before as week.jsonl",)
+
+
+def test_the_stretch_before_is_the_report_of_that_stretch(workspace: Workspace) -> None:
+    """The second hour has the first before it, to the token; the first has nothing, and half a window is no window."""
+    hour = 60 * MINUTE
+    second = built(workspace, Window(hour, 2 * hour))
+    first = built(workspace, Window(0, hour))
+    assert first.earlier is None
+    assert built(workspace, Window(hour - MINUTE, 2 * hour)).earlier is None
+    was = second.earlier
+    assert was is not None
+    assert (was.from_us, was.to_us) == (0, hour)
+    assert was.book == first.result.headline
+    assert was.ideal_hit_rate == first.result.ideal_hit_rate
+    assert was.multipliers == {c.currency: c.multiplier for c in first.result.costs}

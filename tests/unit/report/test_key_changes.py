@@ -13,7 +13,7 @@ def test_a_stamp_is_described_by_what_it_is_and_where_it_stands() -> None:
         ": the prompt was edited by a time of day at token 0 in the system prompt, 12 tokens long (prefix_edited), "
         "45 million tokens behind it in 4,322 requests"
     )
-    assert advice([CLOCK]) == "move it behind what stays the same, or into the last message"
+    assert advice([CLOCK]) == "move a time of day behind what stays the same, or into the last message"
 
 
 def test_layers_are_named_in_order_of_their_cost_and_trifles_are_not() -> None:

@@ -113,8 +113,8 @@ def test_one_file_without_script_or_request(state: str) -> None:
 
 def test_sections_in_order() -> None:
     """A window with lookups has all sections; one without keeps those that still have something to say."""
-    expected = ["verdict", "account", "findings", "inputs", "time", "who", "prefixes", "replicas", "ladder", "capacity",
-                "ttl", "events", "observed", "definitions", "made"]  # fmt: skip
+    expected = ["verdict", "findings", "time", "account", "prefixes", "who", "replicas", "ladder", "capacity", "ttl", "events",
+                "observed", "inputs", "definitions", "made"]  # fmt: skip
 
     def sections(text: str) -> list[str]:
         return [a["id"] or "" for tag, a in Outline(text).tags if tag == "section"]
