@@ -4,7 +4,7 @@
     python benchmarks/faults.py --kind "clock on top"      some kinds
     python benchmarks/faults.py --strength 1.0 --seed 7    one strength, other traffic
 
-The truth is a paired replay: the same traffic without the fault. What a request hits there and not with the fault is lost to it.
+The truth is a paired replay: the same traffic without the fault. What a request hits there and computes with the fault is lost to it.
 Recall is the share of lost tokens that carry the planted cause and detail. Precision is the share of tokens so named that are lost
 ones, over the traffic with the fault and over traffic with something in its place that only looks like it. The last line is a
 control: tokens that are blamed in traffic without any fault.
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from planted_traffic import Traffic
 
 TARGET = 0.95
-BLAMED = ("invalidated", "expired", "evicted", "key_changed", "unexplained")
-"""Causes that accuse somebody; in traffic without a fault none has a token. What moves between replicas is misrouted there, too."""
+BLAMED = ("invalidated", "expired", "evicted", "misrouted", "key_changed", "unexplained")
+"""Causes that accuse somebody; in traffic without a fault none has a token."""
 _COLUMNS = ("request_id", "hit", "tokens", "cause", "detail", "varies")
 
 Name = tuple[str, str | None, str | None]
@@ -111,7 +111,7 @@ def score(plant: Plant, clean: Outcome, fault: Outcome, alike: Outcome) -> Score
     def named(of: Outcome, request: str) -> int:
         return _tokens(of.missed.get(request), lambda name: _is(plant, name))
 
-    lost = {request: max(0, tokens - fault.hit[request]) for request, tokens in clean.hit.items()}
+    lost = {request: _lost(clean, fault, request) for request in clean.missed}
     excess = {request: max(0, named(fault, request) - named(clean, request)) for request in fault.missed}
     varying = sum(
         _tokens(missed, lambda name: _is(plant, name) and name[2] in plant.varies)
@@ -125,6 +125,13 @@ def score(plant: Plant, clean: Outcome, fault: Outcome, alike: Outcome) -> Score
         alike_tokens=sum(max(0, named(alike, request) - named(clean, request)) for request in alike.missed),
         top=_top(clean, fault),
     )
+
+
+def _lost(clean: Outcome, fault: Outcome, request: str) -> int:
+    """Return the hits that turned into misses: neither text that a fault takes out nor text that it brings is lost."""
+    fewer_hits = clean.hit[request] - fault.hit[request]
+    more_misses = sum(fault.missed[request].values()) - sum(clean.missed[request].values())
+    return max(0, min(fewer_hits, more_misses))
 
 
 def blamed(clean: Outcome) -> int:
@@ -143,7 +150,7 @@ def _tokens(missed: Counter[Name] | None, wanted: Callable[[Name], bool]) -> int
 def _top(clean: Outcome, fault: Outcome) -> str:
     grown: Counter[str] = Counter()
     for sign, of in ((1, fault), (-1, clean)):
-        for missed in of.missed.values():
+        for missed in (of.missed[request] for request in clean.missed if request in of.missed):
             for (cause, detail, _), tokens in missed.items():
                 told = detail if cause in ("key_changed", "invalidated") else None
                 grown[":".join(filter(None, (cause, told)))] += sign * tokens

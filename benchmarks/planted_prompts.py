@@ -221,20 +221,19 @@ def thinking_dropped(_: Traffic, struck: list[Call]) -> None:
         ]
 
 
-def reminder_moves(made: Traffic, struck: list[Call]) -> None:
-    """Put a reminder into the newest message and take it out of the older ones."""
-    reminder = words(made.draw, 40)
-    for call in struck:
-        _at_the_end(call, reminder)
+def reminder(made: Traffic) -> None:
+    """Begin the first message of all sessions with one reminder."""
+    said = words(made.draw, 40)
+    for call in made.calls:
+        first, *rest = call.messages
+        call.messages = [{**first, "content": f"{said} / {first['content']}"}, *rest]
 
 
-def reminder_stays(made: Traffic, struck: list[Call]) -> None:
-    """Put the same reminder into every question, and leave it there."""
-    reminder = words(made.draw, 40)
+def reminder_moves(_: Traffic, struck: list[Call]) -> None:
+    """Let the reminder leave the first message for the newest one when a session is taken up again."""
     for call in struck:
-        call.messages = [
-            {**message, "content": f"{message['content']} {reminder}"}
-            if message["role"] == "user"
-            else message
-            for message in call.messages
-        ]
+        if call.turn >= 2:
+            first, *rest = call.messages
+            said, _, asked = first["content"].partition(" / ")
+            call.messages = [{**first, "content": asked}, *rest]
+            _at_the_end(call, said)

@@ -25,6 +25,7 @@ SESSIONS = 90
 
 
 REPLICAS = 3
+TOOLS = ("search", "fetch", "write", "plan", "mail", "clock")
 
 
 MAP = """\
@@ -137,8 +138,9 @@ def words(draw: random.Random, n: int) -> str:
 def traffic(seed: int) -> Traffic:
     """Return traffic without a fault: sessions that stay where they are and whose prompts only grow."""
     draw = random.Random(seed)
-    tools = [tool(draw, name) for name in ("search", "fetch", "write", "plan", "mail", "clock")]
-    common = [words(draw, 60) for _ in range(6)]
+    # What tenants share they share on one replica, so that nothing moves between replicas unless a fault moves it.
+    tools = [[tool(draw, f"p{pod}_{name}") for name in TOOLS] for pod in range(REPLICAS)]
+    common = [[words(draw, 60) for _ in range(6)] for _ in range(REPLICAS)]
     own = [[words(draw, 60) for _ in range(6)] for _ in range(TENANTS)]
     calls: list[Call] = []
     for session in range(SESSIONS):
@@ -153,8 +155,8 @@ def traffic(seed: int) -> Traffic:
                     tenant,
                     session,
                     turn,
-                    list(tools),
-                    common + own[tenant],
+                    list(tools[tenant % REPLICAS]),
+                    common[tenant % REPLICAS] + own[tenant],
                     messages,
                     f"pod-{tenant % REPLICAS}",
                 )

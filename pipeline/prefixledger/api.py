@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from prefixledger.doctor import doctor
 from prefixledger.errors import UsageError
 from prefixledger.progress import SILENT
-from prefixledger.reference import explain, formats, print_scenario, query, rates
+from prefixledger.reference import diff, explain, formats, print_scenario, query, rates
 from prefixledger.whatif import whatif
 from prefixledger.workspace import DEFAULT_WORKSPACE
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from prefixledger.progress import Progress
 
 __all__ = [
-    "demo", "doctor", "explain", "export", "formats", "ingest", "print_scenario", "query", "rates", "replay", "report", "whatif",
+    "demo", "diff", "doctor", "explain", "export", "formats", "ingest", "print_scenario", "query", "rates", "replay", "report", "whatif",
 ]  # fmt: skip
 
 DEFAULT_OUTPUT = "prefixledger.html"

@@ -10,6 +10,7 @@ from prefixledger.workspace import DEFAULT_WORKSPACE, Workspace
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from prefixledger.attribute.diff import PromptDiff
     from prefixledger.attribute.explained import Explanation
     from prefixledger.attribute.query import QueryResult
     from prefixledger.config.scenario import Scenario
@@ -98,3 +99,28 @@ def explain(
     from prefixledger.attribute import explain as explained
 
     return explained.explain(Workspace(Path(workspace)), request_id, scenario=scenario, show_ids=show_ids)
+
+
+def diff(
+    first_id: str,
+    second_id: str,
+    *,
+    workspace: str | Path = DEFAULT_WORKSPACE,
+    show_text: bool = False,
+    show_ids: bool = False,
+) -> PromptDiff:
+    """Find where two prompts part, and what of the second would hit without that.
+
+    Args:
+        first_id: Id of the earlier request as logged, its beginning or short form, or ``source_file:source_line``.
+        second_id: Id of the later one.
+        workspace: Folder of the stages' files.
+        show_text: Tell the texts there, which must have been kept (``ingest(keep_text=True)``).
+        show_ids: Tell request ids whole.
+
+    Raises:
+        UsageError: There is no index, an id names no request or several, a prompt is not known, or texts were not kept.
+    """
+    from prefixledger.attribute import diff as diffs
+
+    return diffs.diff(Workspace(Path(workspace)), first_id, second_id, show_text=show_text, show_ids=show_ids)

@@ -8,30 +8,28 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from prefixledger.attribute.explained import Explanation, Limits, moment, segment, told
+from prefixledger.attribute.explained import Explanation, Limits, segment, told
+from prefixledger.attribute.find import STEPS as FIND_STEPS
+from prefixledger.attribute.find import find_request
 from prefixledger.attribute.inputs import read_scenario
 from prefixledger.attribute.session import Session
 from prefixledger.errors import UsageError
-from prefixledger.ids import short_id
 from prefixledger.index.load import load
 from prefixledger.replay.fingerprint import fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from prefixledger.config.scenario import Scenario
     from prefixledger.workspace import Workspace
 
-STEPS = ("80_explain/candidates", "80_explain/near", "80_explain/life", "80_explain/spans")
-_FIND, _NEAR, *_TELL = STEPS
+_TELL = ("80_explain/life", "80_explain/spans")
+STEPS = (*FIND_STEPS, *_TELL)
 
 _COLUMNS = (
     "request_id", "started_at", "model", "release", "tenant", "session_id", "block_size", "prompt_tokens", "status",
     "source_file", "source_line",
 )  # fmt: skip
-_SHORT_MARKS = "….*"
-_MOST_CANDIDATES = 10
-_MOST_NEAR = 5
 
 
 def explain(
@@ -48,13 +46,13 @@ def explain(
     Raises:
         UsageError: There is no such replay, it is older than what was ingested, or the id names no request or several.
     """
-    name = _choose(workspace, scenario)
+    name = choose_replay(workspace, scenario)
     folder = workspace.replay(name)
     requests = load(workspace, columns=list(_COLUMNS), keys=False).requests
     requests = requests.append_column("request_row", pa.array(range(len(requests)), pa.int64()))
     with Session() as session:
         session.bind({"requests": requests})
-        row = _find(session, request_id, show_ids=show_ids)
+        row = find_request(session, request_id, show_ids=show_ids)
         mine = [("request_row", "=", row)]
         session.bind(
             {
@@ -72,7 +70,7 @@ def explain(
     )
 
 
-def _choose(workspace: Workspace, asked: str | None) -> str:
+def choose_replay(workspace: Workspace, asked: str | None) -> str:
     """Return the name of a replay that was made from what the workspace holds now."""
     if not workspace.manifest.is_file():
         raise UsageError(
@@ -97,42 +95,6 @@ def _choose(workspace: Workspace, asked: str | None) -> str:
             hint="run prefixledger replay again",
         )
     return name
-
-
-def _find(session: Session, asked: str, *, show_ids: bool) -> int:
-    """Return the row of the one request that an id means."""
-    stem = asked.rstrip(_SHORT_MARKS)
-    if not stem:
-        raise UsageError("REQUEST_ID is empty", hint="give an id, its beginning, or FILE:LINE")
-    session.run([_FIND], {"asked": asked, "stem": stem})
-    found = session.table("candidates").to_pylist()
-    if len(found) == 1:
-        return int(found[0]["request_row"])
-    if found:
-        raise UsageError(
-            f"{asked!r} names {len(found):,} requests: {_listed(found, show_ids=show_ids)}",
-            hint="give more of the id, or FILE:LINE as listed",
-        )
-    session.run([_NEAR], {"asked": stem, "most": _MOST_NEAR})
-    near = dict.fromkeys(
-        short_id(each["request_id"], show_ids=show_ids) for each in session.table("near").to_pylist()
-    )
-    hint = (
-        f"near: {', '.join(near)}"
-        if near
-        else "prefixledger query 'SELECT request_id FROM requests' lists them"
-    )
-    raise UsageError(f"there is no request {asked!r}", hint=hint)
-
-
-def _listed(found: Sequence[Mapping[str, Any]], *, show_ids: bool) -> str:
-    lines = [
-        f"\n  {short_id(each['request_id'], show_ids=show_ids)}  {moment(each['started_at'])}  "
-        f"{each['source_file']}:{each['source_line']}"
-        for each in found[:_MOST_CANDIDATES]
-    ]
-    more = len(found) - _MOST_CANDIDATES
-    return "".join([*lines, f"\n  and {more:,} more"] if more > 0 else lines)
 
 
 def _limits(scenario: Scenario, life: Mapping[str, Any]) -> Limits:

@@ -81,6 +81,10 @@ class Session:
         table = self._connection.table(name).to_arrow_table()
         return table if schema is None else table.select(schema.names).cast(schema)
 
+    def drop(self, name: str) -> None:
+        """Forget a table that a statement made, so that the statement can run again."""
+        self._connection.execute(f'DROP TABLE "{name}"')
+
     def close(self) -> None:
         """Free all memory."""
         self._connection.close()

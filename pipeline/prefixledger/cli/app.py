@@ -26,6 +26,7 @@ VERBS = (
     "replay",
     "whatif",
     "explain",
+    "diff",
     "query",
     "export",
     "formats",
