@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 LEAST = 48
+THREADS = 4
 
 
 def reference(
     prompts: list[list[tuple[int, int]]], new_from: list[int], streams: list[tuple[int, int, int]]
-) -> list[int]:
-    """Return the earlier prompt that each is told against, -1 for none.
+) -> tuple[list[int], list[int]]:
+    """Return the earlier prompt that each is told against, -1 for none, and the token at which it goes on from one.
 
     Args:
         prompts: Pieces of each prompt: content and length.
@@ -16,9 +17,9 @@ def reference(
         streams: Session, tenant and namespace of each.
     """
     last_of: dict[int, int] = {}
-    found = []
+    found, continued = [], []
     for row, prompt in enumerate(prompts):
-        behind, end = [], 0
+        behind, end, token = [], 0, 0
         for piece in prompt:
             end += piece[1]
             if end > new_from[row]:
@@ -27,6 +28,15 @@ def reference(
         choice = -1
         if sum(length for content, length in behind if content in last_of) >= LEAST:
             session, tenant, namespace = streams[row]
+            before = [old for old in range(row) if streams[old][0] == session >= 0 and prompts[old]][
+                -THREADS:
+            ]
+            before = [old for old in before if streams[old][2] == namespace]
+            if before:
+                common = [shared(prompt, prompts[old]) for old in before]
+                last = max(range(len(before)), key=lambda at: (common[at], at))
+                if common[last] >= len(prompts[before[last]]) - 1:
+                    token = sum(length for _, length in prompt[: common[last]])
             asked = [
                 max(
                     (old for old in range(row) if streams[old][0] == session >= 0 and prompts[old]),
@@ -50,8 +60,16 @@ def reference(
             if score(choice) < LEAST and score(max(asked, key=score)) < LEAST:
                 choice = -1
         found.append(choice)
+        continued.append(token)
         last_of.update(dict.fromkeys((content for content, _ in behind), row))
-    return found
+    return found, continued
+
+
+def shared(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> int:
+    """Return how many pieces two prompts begin with in common."""
+    return next(
+        (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
 
 
 def changes(new: list[tuple[int, int]], old: list[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
@@ -60,12 +78,15 @@ def changes(new: list[tuple[int, int]], old: list[tuple[int, int]]) -> list[tupl
     contents = [content for content, _ in old]
     held = {content for content, _ in new}
     gap_from = 0
+    left = set(range(len(old)))
     for content, length in new:
         at += length
-        if after < len(old) and contents[after] == content:
+        places = [place for place in sorted(left) if contents[place] == content]
+        ahead = [place for place in places if place >= after]
+        if after in places:
             where = after
-        elif content in contents:
-            where = contents.index(content)
+        elif places:
+            where = (ahead or places)[0]
         else:
             gap += length
             continue
@@ -79,6 +100,7 @@ def changes(new: list[tuple[int, int]], old: list[tuple[int, int]]) -> list[tupl
             else:
                 layers.append([gap_from, gap, total, 0, moved])
         layers[-1][3] += length
+        left.remove(where)
         gap_from, gap, after = at, 0, where + 1
     while len(layers) > 1:
         for last in range(len(layers) - 1, 0, -1):

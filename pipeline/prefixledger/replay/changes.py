@@ -74,7 +74,7 @@ def find_changes(
         read_only(contents.piece, np.int64),
     )
     new_from = first * size
-    reference = kernel.find_references(
+    reference, continued = kernel.find_references(
         *forest, contents.n_pieces, node, new_from, new, session, tenant, namespace, LEAST_TOKENS
     )
     proven = np.flatnonzero(reference >= 0)
@@ -82,7 +82,7 @@ def find_changes(
         *forest, contents.n_pieces, node[proven], node[reference[proven]], LEAST_TOKENS
     )
     fresh = _fresh(session, new_from, lookup_facts["prompt_tokens"].to_numpy())
-    told = _Teller(contents, arrival, reference, new_from, cap, size, fresh)
+    told = _Teller(contents, arrival, reference, continued, new_from, cap, size, fresh)
     rows = [
         row
         for at, number in enumerate(proven.tolist())
@@ -179,13 +179,14 @@ class _Teller:
         contents: Contents,
         arrival: NDArray[np.int64],
         reference: NDArray[np.int64],
+        continued: NDArray[np.int64],
         new_from: NDArray[np.int64],
         cap: NDArray[np.int64],
         size: NDArray[np.int64],
         fresh: NDArray[np.int64],
     ) -> None:
         self.contents = contents
-        self.arrival, self.reference = arrival, reference
+        self.arrival, self.reference, self.continued = arrival, reference, continued
         self.new_from, self.cap, self.size, self.fresh = new_from, cap, size, fresh
 
     def of_lookup(self, lookup: int, layers: Sequence[Sequence[int]]) -> Iterator[dict[str, Any]]:
@@ -205,7 +206,14 @@ class _Teller:
             begins = self._tools_as_one(begins)
         for layer in begins:  # without the common beginning, which has one key unless the namespaces differ
             kind = self._kind(layer)
-            if layer[kernel.ZONE_END] <= floor:
+            if layer[kernel.ZONE_END] <= floor or (differs is None and self._at_tail(lookup, layer)):
+                continue
+            history = (
+                kind in ("message", None)
+                and same_session
+                and (kind == "message" or layer[kernel.AT] >= self.fresh[lookup])
+            )
+            if history and self._before_trailer(here, layer):
                 continue
             tools = reordered and kind == "tools"
             whole = layer[kernel.GAP] <= _EDIT_TOKENS or tools or layer[kernel.MOVED]
@@ -216,11 +224,6 @@ class _Teller:
             if first >= end:
                 continue
             end_before = end
-            history = (
-                kind in ("message", None)
-                and same_session
-                and (kind == "message" or layer[kernel.AT] >= self.fresh[lookup])
-            )
             yield {
                 "lookup": lookup,
                 "layer": told,
@@ -239,6 +242,19 @@ class _Teller:
                 **self._mark(layer),
             }
             told += 1
+
+    def _at_tail(self, lookup: int, layer: Sequence[int]) -> bool:
+        """Return whether all that is known again is new at the tail of a prompt that goes on from one of its session."""
+        return 0 < int(self.continued[lookup]) <= layer[kernel.AT] + layer[kernel.GAP]
+
+    def _before_trailer(self, here: int, layer: Sequence[int]) -> bool:
+        """Return whether new turns came in front of words that every prompt of the conversation ends in."""
+        at_end = layer[kernel.ZONE_END] >= self.contents.end[self.contents.node[here]]
+        return (
+            bool(at_end)
+            and not layer[kernel.MOVED]
+            and layer[kernel.GAP] >= max(1, 4 * layer[kernel.GAP_BEFORE])
+        )
 
     def _tools_as_one(self, layers: Sequence[Sequence[int]]) -> list[Sequence[int]]:
         """Return the changes with all those in tools that are the same in another order as one."""

@@ -10,6 +10,10 @@ LAYERS = 8
 FIELDS = 10
 AT, GAP, GAP_BEFORE, KEPT, ZONE_END, FIRST_NEW, FIRST_OLD, MOVED, PIECES, NEXT = range(FIELDS)
 """Columns of a layer, see ``align``."""
+THREADS = 4
+"""Lookups of a session that are looked back at for the one that a prompt goes on from: agents take turns in a session."""
+TRIES = 8
+"""Places of one content in an earlier prompt that are looked at for one that was not passed yet."""
 
 
 @njit(cache=True, nogil=True)
@@ -27,6 +31,37 @@ def _climb_to(parent, end, node, floor, path):  # type: ignore[no-untyped-def]
 def _length(parent, end, node):  # type: ignore[no-untyped-def]
     above = parent[node]
     return end[node] - (end[above] if above >= 0 else 0)
+
+
+@njit(cache=True, nogil=True)
+def _shared(parent, end, one, other):  # type: ignore[no-untyped-def]
+    """Return the last node that two paths have in common, -1 for none."""
+    while one >= 0 and other >= 0 and one != other:
+        if end[one] >= end[other]:
+            one = parent[one]
+        else:
+            other = parent[other]
+    return one if one == other else np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def _continued(parent, end, node, heads, first, nodes):  # type: ignore[no-untyped-def]
+    """Return the token at which a prompt goes on from the earlier one that it has most in common with, 0 where it does not.
+
+    Of equals the latest counts, so a prompt that rewrites a turn does not go on from the turn before that. The last piece of
+    the earlier prompt may be shorter than here, having been cut at its end.
+    """
+    best, token = -1, 0
+    for at in range(first, first + THREADS):
+        if heads[at % THREADS] < 0:
+            continue
+        head = nodes[heads[at % THREADS]]
+        common = _shared(parent, end, node, head)
+        shared = end[common] if common >= 0 else 0
+        if shared >= best:
+            best = shared
+            token = shared if common >= 0 and (common == head or common == parent[head]) else 0
+    return token
 
 
 @njit(cache=True, nogil=True)
@@ -67,13 +102,16 @@ def find_references(  # type: ignore[no-untyped-def]
         least: Tokens that must have been served before.
 
     Returns:
-        int64[m]: number of that lookup, -1 for none. O(pieces behind ``new_from``), and for each lookup whose content
-        was served before O(pieces of four prompts).
+        (int64[m], int64[m]): number of that lookup, -1 for none, and the token at which the prompt goes on from an earlier
+        one of its session and namespace, 0 where it does not. O(pieces behind ``new_from``), and for each lookup whose
+        content was served before O(pieces of eight prompts).
     """
     rows = node.shape[0]
     found = np.full(rows, -1, np.int64)
     last_of = np.full(n_pieces, -1, np.int64)
-    of_session = np.full(session.max() + 2 if rows else 1, -1, np.int64)
+    of_session = np.full((session.max() + 2 if rows else 1, THREADS), -1, np.int64)
+    asked = np.zeros(of_session.shape[0], np.int64)
+    continued = np.zeros(rows, np.int64)
     of_tenant = np.full(tenant.max() + 2 if rows else 1, -1, np.int64)
     place, stamp = np.zeros(n_pieces, np.int64), np.full(n_pieces, -1, np.int64)
     path = np.empty(parent.shape[0] + 1, np.int64)
@@ -95,7 +133,15 @@ def find_references(  # type: ignore[no-untyped-def]
         if new[row] and known >= least:
             best, best_near = 0, 0
             near = -1
-            for choice in (of_session[session[row]], of_tenant[tenant[row]], first, last):
+            heads = of_session[session[row]]
+            latest = heads[(asked[session[row]] - 1) % THREADS] if session[row] >= 0 else -1
+            if session[row] >= 0:
+                own = heads.copy()
+                for at in range(THREADS):
+                    if own[at] >= 0 and namespace[own[at]] != namespace[row]:
+                        own[at] = -1
+                continued[row] = _continued(parent, end, node[row], own, asked[session[row]] % THREADS, node)
+            for choice in (latest, of_tenant[tenant[row]], first, last):
                 if choice < 0:
                     continue
                 version += 1
@@ -111,10 +157,24 @@ def find_references(  # type: ignore[no-untyped-def]
             if best < least:
                 found[row] = -1
         if session[row] >= 0:
-            of_session[session[row]] = row
+            of_session[session[row], asked[session[row]] % THREADS] = row
+            asked[session[row]] += 1
         if tenant[row] >= 0:
             of_tenant[tenant[row]] = row
-    return found
+    return found, continued
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _place(place, again, taken, row, here, after):  # type: ignore[no-untyped-def]
+    """Return where a content stands in the old prompt: behind what is known already, else before it; -1 if all are taken."""
+    where = place[here]
+    while where >= 0 and taken[where] == row:
+        where = again[where]
+    place[here] = where
+    ahead, tries = where, 0
+    while ahead >= 0 and tries < TRIES and (ahead < after or taken[ahead] == row):
+        ahead, tries = again[ahead], tries + 1
+    return ahead if ahead >= after and taken[ahead] != row else where
 
 
 @njit(cache=True, nogil=True)
@@ -123,7 +183,8 @@ def align(parent, end, piece, n_pieces, new_node, old_node, least):  # type: ign
 
     A change is a place where the pieces of the new prompt stop following each other as they did in the old one, and
     behind which at least as many tokens are known again as it brought new ones, and no fewer than ``least``. What stands
-    behind the last change is new text at the tail.
+    behind the last change is new text at the tail. Every piece of the old prompt is known again once: what the new one says
+    twice is new the second time.
 
     Args:
         parent: int64[n], see ``find_references``.
@@ -145,13 +206,16 @@ def align(parent, end, piece, n_pieces, new_node, old_node, least):  # type: ign
     out = np.zeros((new_node.shape[0], LAYERS, FIELDS), np.int64)
     place, stamp = np.zeros(n_pieces, np.int64), np.full(n_pieces, -1, np.int64)
     uses = np.full(n_pieces, -1, np.int64)
+    again, taken = np.empty(parent.shape[0] + 1, np.int64), np.full(parent.shape[0] + 1, -1, np.int64)
     old_path, new_path = np.empty(parent.shape[0] + 1, np.int64), np.empty(parent.shape[0] + 1, np.int64)
     for row in range(new_node.shape[0]):
         n_old = _climb_to(parent, end, old_node[row], -1, old_path)
         n_new = _climb_to(parent, end, new_node[row], -1, new_path)
         for at in range(n_old):  # from the last one on, so that of equal pieces the first is found
-            place[piece[old_path[at]]] = n_old - 1 - at
-            stamp[piece[old_path[at]]] = row
+            content = piece[old_path[at]]
+            again[n_old - 1 - at] = place[content] if stamp[content] == row else -1
+            place[content] = n_old - 1 - at
+            stamp[content] = row
         for at in range(n_new):
             uses[piece[new_path[at]]] = row
         layers, after = 0, 0
@@ -161,11 +225,12 @@ def align(parent, end, piece, n_pieces, new_node, old_node, least):  # type: ign
             node = new_path[n_new - 1 - at]
             here = piece[node]
             length = _length(parent, end, node)
-            if after < n_old and piece[old_path[n_old - 1 - after]] == here:
+            where = -1
+            if after < n_old and piece[old_path[n_old - 1 - after]] == here and taken[after] != row:
                 where = after
             elif stamp[here] == row:
-                where = place[here]
-            else:
+                where = _place(place, again, taken, row, here, after)
+            if where < 0:
                 if gap_pieces == 0:
                     gap_node = node
                 gap_tokens += length
@@ -196,6 +261,7 @@ def align(parent, end, piece, n_pieces, new_node, old_node, least):  # type: ign
                 else:
                     out[row, layers, GAP] += gap_tokens
                     out[row, layers, GAP_BEFORE] += skipped
+            taken[where] = row
             out[row, layers, KEPT] += length
             out[row, layers, ZONE_END] = end[node]
             gap_from, gap_tokens, gap_pieces, gap_node = end[node], 0, 0, np.int64(-1)

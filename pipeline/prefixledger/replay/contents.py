@@ -39,7 +39,7 @@ class Contents:
         length: int64[n], tokens of a piece of token ids or of a part, bytes of one of text.
         marks: What may change from call to call, by number of content.
         node: int64[m], last piece of each lookup, -1 where its content is not known.
-        session: int64[m], -1 for none.
+        session: int64[m], -1 for none; ids of two tenants are two sessions.
         tenant: int64[m], -1 for none.
         namespace: int64[m].
         differs: For two numbers of namespaces the first field in which they differ.
@@ -99,6 +99,7 @@ def read_contents(workspace: Workspace, rows: Rows, lookups: Lookups) -> Content
     base = dict(zip((path.stem for path in files), sizes.tolist(), strict=False))
     tools, same_tools = _tools(workspace, chosen)
     namespace = chosen["namespace"].combine_chunks().dictionary_encode()
+    session, tenant = _numbered(chosen["session_id"]), _numbered(chosen["tenant"])
     return Contents(
         parent=parent,
         end=whole["end_token"].to_numpy(),
@@ -109,8 +110,8 @@ def read_contents(workspace: Workspace, rows: Rows, lookups: Lookups) -> Content
         length=(low & np.uint64((1 << 24) - 1)).astype(np.int64),
         marks=marks,
         node=_nodes(chosen, base),
-        session=_numbered(chosen["session_id"]),
-        tenant=_numbered(chosen["tenant"]),
+        session=_sessions(session, tenant),
+        tenant=tenant,
         namespace=namespace.indices.to_numpy().astype(np.int64),
         namespaces=tuple(namespace.dictionary.to_pylist()),
         tools=tools,
@@ -174,6 +175,12 @@ def _tools(workspace: Workspace, chosen: pa.Table) -> tuple[NDArray[np.int64], N
 def _numbered(column: pa.ChunkedArray) -> NDArray[np.int64]:
     codes = column.combine_chunks().dictionary_encode().indices
     return np.asarray(pc.fill_null(codes, -1).to_numpy(zero_copy_only=False), np.int64)
+
+
+def _sessions(session: NDArray[np.int64], tenant: NDArray[np.int64]) -> NDArray[np.int64]:
+    pair = np.where(session >= 0, session * (tenant.max(initial=-1) + 2) + tenant + 1, -1)
+    _, number = np.unique(np.append(pair, -1), return_inverse=True)
+    return number[:-1].astype(np.int64) - 1
 
 
 def _codes(column: pa.ChunkedArray, names: Sequence[str]) -> NDArray[np.int64]:

@@ -94,9 +94,48 @@ def talk(
     return rows
 
 
+def agent(name: str) -> list[dict[str, Any]]:
+    """Return an agent that takes turns with others in one session, and reads the file that they read."""
+    rows = talk(name, plain, 4)
+    for turn, row in enumerate(rows):
+        late = timedelta(seconds=11 * len(name))
+        row |= {"tenant": "agents", "session": "shared", "ts": (at(2 * turn) + late).isoformat()}
+        if turn >= 2:
+            row["body"]["messages"][3] = {"role": "tool", "content": words(300, "read by both")}
+    return rows
+
+
 def plain(_turn: int, text: str) -> str:
     """Return a system text that never changes."""
     return text
+
+
+def innocents() -> dict[str, list[dict[str, Any]]]:
+    """Return conversations that look as if something were changed."""
+    logs = {
+        "clean": talk("clean", plain),
+        "constant": talk("constant", lambda _turn, text: f"key 77aa12; {text}"),
+        "kept": talk("kept", plain),
+        "again": talk("again", plain, 7),
+        "trailer": talk("trailer", plain),
+        "agents": [*agent("first"), *agent("another")],
+    }
+    for row in logs["kept"]:
+        for turn, message in enumerate(row["body"]["messages"]):
+            message["content"] = f"[{at(turn):%H:%M:%S}] {message['content']}"
+    for row in logs["again"]:  # a file that is read twice in one conversation
+        for place in (3, 9):
+            if place < len(row["body"]["messages"]):
+                row["body"]["messages"][place] = {"role": "tool", "content": words(200, "file")}
+    for row in logs["trailer"]:  # a reminder that ends every prompt and is kept in none
+        row["body"]["messages"].append({"role": "user", "content": words(70, "reminder")})
+    for number in range(6):
+        row = talk("alone", plain, 1)[0]
+        row["body"]["messages"] = [
+            {"role": "user", "content": words(60, f"q{number}") + " Be brief, answer in JSON."}
+        ]
+        logs[f"alone{number}"] = [{**row, "session": f"alone{number}", "ts": at(number).isoformat()}]
+    return logs
 
 
 def planted() -> list[dict[str, Any]]:
@@ -119,9 +158,7 @@ def planted() -> list[dict[str, Any]]:
         "compacted": talk("compacted", plain, 9),
         "model": talk("model", plain),
         "salt": talk("salt", plain),
-        "clean": talk("clean", plain),
-        "constant": talk("constant", lambda _turn, text: f"key 77aa12; {text}"),
-        "kept": talk("kept", plain),
+        **innocents(),
     }
     for turn, row in enumerate(logs["mixed"]):
         row["body"]["tools"] = random.Random(turn).sample(tools("mixed"), 3)
@@ -133,15 +170,6 @@ def planted() -> list[dict[str, Any]]:
         row["model"] = "other"
     for row in logs["salt"][1::2]:
         row["salt"] = "x"
-    for row in logs["kept"]:
-        for turn, message in enumerate(row["body"]["messages"]):
-            message["content"] = f"[{at(turn):%H:%M:%S}] {message['content']}"
-    for number in range(6):
-        row = talk("alone", plain, 1)[0]
-        row["body"]["messages"] = [
-            {"role": "user", "content": words(60, f"q{number}") + " Be brief, answer in JSON."}
-        ]
-        logs[f"alone{number}"] = [{**row, "session": f"alone{number}", "ts": at(number).isoformat()}]
     rows = [row for log in logs.values() for row in log]
     return [{"id": f"q{number}", **row} for number, row in enumerate(rows)]
 
@@ -207,9 +235,9 @@ def test_a_planted_change_is_named(
         assert len({row["request_id"] for row in found}) == n_turns
 
 
-@pytest.mark.parametrize("tenant", ["clean", "constant", "kept", "alone"])
+@pytest.mark.parametrize("tenant", ["clean", "constant", "kept", "alone", "again", "trailer", "agents"])
 def test_an_innocent_is_not_accused(misses: list[dict[str, Any]], tenant: str) -> None:
-    """New text at the tail, a constant suspect, a stamp kept word for word, first requests of new sessions."""
+    """New text at the tail, also where it was read before; constant suspects, stamps kept word for word, new sessions."""
     assert of(misses, tenant) == []
 
 
