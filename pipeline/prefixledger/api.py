@@ -10,6 +10,7 @@ from prefixledger.doctor import doctor
 from prefixledger.errors import UsageError
 from prefixledger.progress import SILENT
 from prefixledger.reference import diff, explain, formats, print_scenario, query, rates
+from prefixledger.running import running
 from prefixledger.whatif import whatif
 from prefixledger.workspace import DEFAULT_WORKSPACE
 
@@ -98,7 +99,7 @@ def ingest(
     if not sources:
         raise UsageError("no SOURCE is given", hint="name log files, folders or globs, or - for stdin")
     place = Workspace(Path(workspace))
-    with stages.running(place, "ingest", force=force):
+    with running(place, "ingest", force=force):
         read = stages.ingested(sources, place, options, progress)
     assert read.summary is not None
     return read.checked(read.summary)
@@ -181,7 +182,7 @@ def replay(
     )  # fmt: skip
     logs, place = stages.resolve(sources, workspace)
     question = stages.ask(scenario, events, replica_grace)
-    with stages.running(place, "replay", force=force):
+    with running(place, "replay", force=force):
         read = stages.ingested(logs, place, options, progress)
         read = stages.engine_logs_read(read, engine_log, place, options, progress)
         replays = stages.replayed(place, question, progress, options.jobs)
@@ -286,7 +287,7 @@ def report(
     page = stages.page(
         output, from_, to, tz, month=month, invoice=invoice, fail_on=fail_on, show_ids=show_ids, force=force
     )
-    with stages.running(place, "report", force=force):
+    with running(place, "report", force=force):
         read = stages.ingested(logs, place, options, progress)
         read = stages.engine_logs_read(read, engine_log, place, options, progress)
         replays = stages.replayed(place, question, progress, options.jobs)
@@ -362,7 +363,7 @@ def export(
     from prefixledger import stages
 
     _, place = stages.resolve((), workspace)
-    with stages.running(place, "export", force=force):
+    with running(place, "export", force=force):
         return stages.exported(
             place, Path(output), progress, form=form, block_size=block_size, salt=salt, force=force
         )

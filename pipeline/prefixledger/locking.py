@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from prefixledger.errors import Place, UsageError
+from prefixledger.workspace import sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
     from prefixledger.workspace import Workspace
 
-_LOCK = ".lock"
+LOCK = ".lock"
+"""Names the process that writes; others hold it shut while they do."""
 _held: set[Path] = set()
 """What this process holds: a stage that runs inside a whole line finds its workspace held already."""
 
@@ -23,6 +25,8 @@ _held: set[Path] = set()
 @contextmanager
 def locked(workspace: Workspace) -> Iterator[None]:
     """Hold a workspace for one writer; the kernel lets go of it when the process ends, however it ends.
+
+    What a killed writer left half done is swept away first.
 
     Args:
         workspace: Made if it does not exist.
@@ -43,7 +47,15 @@ def locked(workspace: Workspace) -> Iterator[None]:
     if key in _held:
         yield
         return
-    with (root / _LOCK).open("a+", encoding="utf-8") as lock:
+    try:
+        lock = (root / LOCK).open("a+", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"cannot write to the workspace: {error.strerror}",
+            place=Place(str(root)),
+            hint="give another --workspace",
+        ) from error
+    with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -54,10 +66,11 @@ def locked(workspace: Workspace) -> Iterator[None]:
                 hint="wait for it, or give another --workspace",
             ) from None
         lock.truncate(0)
-        lock.write(f"{os.getpid()}\n")
+        lock.write(f"{os.getpid()} on {os.uname().nodename}\n")
         lock.flush()
         _held.add(key)
         try:
+            sweep(workspace)
             yield
         finally:
             _held.discard(key)
@@ -65,7 +78,7 @@ def locked(workspace: Workspace) -> Iterator[None]:
 
 def holder(workspace: Workspace) -> str | None:
     """Return the process that is writing to a workspace, or None; nothing is held."""
-    path = workspace.root / _LOCK
+    path = workspace.root / LOCK
     if not path.is_file():
         return None
     with path.open(encoding="utf-8") as lock:
@@ -85,7 +98,7 @@ def check_is_ours(workspace: Workspace) -> None:
     root = workspace.root
     if (
         root.is_dir()
-        and not (root / _LOCK).exists()
+        and not (root / LOCK).exists()
         and not workspace.manifest.exists()
         and any(root.iterdir())
     ):

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import os
-import platform
 import shutil
-import sys
-import time
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from prefixledger import __version__
 from prefixledger.errors import InputError, UsageError
-from prefixledger.locking import check_is_ours, locked
+from prefixledger.locking import LOCK, locked
 from prefixledger.outcomes import Read, ReportResult
-from prefixledger.workspace import Workspace, write_json
+from prefixledger.workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from prefixledger.attribute import Comparison, CounterComparison
     from prefixledger.config.scenario import Event, Scenario
@@ -118,28 +113,6 @@ def ask(
     for one in chosen:
         one.check_events(found)
     return Question(chosen, found)
-
-
-@contextmanager
-def running(workspace: Workspace, verb: str, *, force: bool) -> Iterator[None]:
-    """Hold the workspace, and leave the clock and the machine in ``run.json``, where nothing else has them."""
-    if not force:
-        check_is_ours(workspace)
-    with locked(workspace):
-        began, started = datetime.now(UTC), time.perf_counter()
-        yield
-        write_json(
-            workspace.root / "run.json",
-            {
-                "verb": verb,
-                "version": __version__,
-                "started_at": began.isoformat(),
-                "seconds": round(time.perf_counter() - started, 3),
-                "python": platform.python_version(),
-                "machine": f"{platform.system()} {platform.machine()}",
-                "arguments": sys.argv[1:],
-            },
-        )
 
 
 def ingested(
@@ -362,18 +335,21 @@ def fresh_story(folder: Path, progress: Progress) -> Path:
     from prefixledger.samples import generator
 
     mark = folder / _DEMO_MARK
-    if mark.is_file():
-        with locked(Workspace(folder)):
-            shutil.rmtree(folder)
-    elif folder.is_dir() and any(folder.iterdir()):
+    if not mark.is_file() and folder.is_dir() and any(path.name != LOCK for path in folder.iterdir()):
         raise UsageError(
             f"{folder} is not empty, and the demo wants a workspace of its own",
             hint="prefixledger demo --workspace demo-workspace",
         )
     with locked(Workspace(folder)):
+        # The mark is there before anything else and stays to the end: a demo that is cut off can run again.
         mark.write_text(
             "prefixledger demo made this folder, and empties it when it runs again.\n", encoding="utf-8"
         )
+        for path in sorted(folder.iterdir()):
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name not in (LOCK, mark.name):
+                path.unlink()
     progress.phase("make up a week")
     (folder / "logs").mkdir()
     return Path(generator("story").write(folder / "logs" / "story.jsonl"))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from prefixledger.errors import UsageError
 from prefixledger.progress import SILENT
+from prefixledger.running import running
 from prefixledger.workspace import DEFAULT_WORKSPACE
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def whatif(
         whatif_page.check_page(page, force=force)
     logs, place = stages.resolve(sources, workspace)
     question = stages.ask(() if scenario is None else (scenario,), events, replica_grace)
-    with stages.running(place, "whatif", force=force):
+    with running(place, "whatif", force=force):
         read = stages.ingested(logs, place, options, progress)
         read = stages.engine_logs_read(read, engine_log, place, options, progress)
         progress.phase("index")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
+import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -111,6 +113,34 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def sweep(workspace: Workspace) -> None:
+    """Delete what killed processes left half written; only for who holds the workspace, as these may be in use."""
+    left = [*workspace.root.rglob(".*.part"), *workspace.root.glob("replays/.*.old")]
+    for path in left:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def sweep_beside(path: Path) -> None:
+    """Delete what killed processes left half written of one file that lies outside of workspaces."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        owner = left.name.removesuffix(".part").rpartition(".")[2]
+        if owner.isdigit() and not _runs(int(owner)):
+            left.unlink(missing_ok=True)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        pass  # somebody else's, or no number of a process: not ours to judge
+    return True
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -30,6 +30,7 @@ LAYERS = (
         "progress",
         "ids",
         "locking",
+        "running",
         "samples",
     },
     {"ingest"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +28,9 @@ from prefixledger.errors import Place, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+
+_DIGITS = re.compile(r"[0-9]{1,9}")
 
 
 def _time(value: object) -> datetime:
@@ -139,7 +143,7 @@ def _csv_rows(text: str, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
         filled: dict[str, Any] = {
             key.strip(): value.strip() for key, value in row.items() if value and value.strip()
         }
-        if filled.get("replicas", "").isdecimal():
+        if _DIGITS.fullmatch(filled.get("replicas", "")):
             filled["replicas"] = int(filled["replicas"])
         if filled.get("force", "").lower() in ("true", "false"):
             filled["force"] = filled["force"].lower() == "true"

@@ -88,6 +88,11 @@ def parse_toml(text: str, path: str) -> TomlFile:
         place = Place(path, int(row), int(column))
         message = _DECODE_PLACE.sub("", str(error))
         raise UsageError(f"it is not TOML: {message[:1].lower()}{message[1:]}", place=place) from error
+    except (ValueError, RecursionError) as error:  # Python makes no number of thousands of digits
+        raise UsageError(
+            "it is not TOML that can be read: a number is too long, or lists lie too deep in each other",
+            place=Place(path),
+        ) from error
     return TomlFile(path, data, dict(_places(text)))
 
 

@@ -108,7 +108,7 @@ def _calendar(parsed: Parsed, options: IngestOptions) -> Calendar:
         UsageError: Its times have no year, and neither has the input.
     """
     source = parsed.stream.source
-    modified_us = None if source.path is None else source.path.stat().st_mtime_ns // 1_000
+    modified_us = parsed.stream.modified_us
     facts = parsed.collected.links.facts
     yearless = any(parsed.collected.rows.yearless) or any(fact.yearless for fact in facts)
     if modified_us is None and options.year is None and yearless:

@@ -110,7 +110,8 @@ def _row(exchange: Exchange, url: str | None, dialect: str | None) -> Row | None
     row.status = _status(
         exchange, produced=bool(row.output_tokens) or bool(answer.get(STREAM, {}).get("produced"))
     )
-    if answer.get("status") in _RUNNING:
+    state = answer.get("status")
+    if isinstance(state, str) and state in _RUNNING:
         if exchange.request is None:
             return None
         row.join, row.part = row.request_id, "request"

@@ -68,7 +68,9 @@ def _open(path: Path, kind: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     if kind == "parquet":
         file = pq.ParquetFile(path)
         return file.schema_arrow, file.iter_batches(batch_size=_BATCH_ROWS)
-    reader = pa.ipc.open_file(pa.memory_map(str(path)))
+    reader = pa.ipc.open_file(
+        pa.OSFile(str(path))
+    )  # a mapped file that is shortened meanwhile ends the process
     whole = (reader.get_batch(number) for number in range(reader.num_record_batches))
     return reader.schema, (
         batch.slice(start, _BATCH_ROWS) for batch in whole for start in range(0, batch.num_rows, _BATCH_ROWS)

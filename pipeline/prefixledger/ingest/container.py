@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import bz2
+import os
+import stat
 import sys
 import zlib
 from abc import ABC, abstractmethod
@@ -78,8 +80,9 @@ class Stream:
         self._digest = blake2b()
         try:
             self._file: BinaryIO = sys.stdin.buffer if source.path is None else source.path.open("rb")
-            if source.path is not None and source.path.is_file():
-                self.state.raw_total = source.path.stat().st_size
+            self._found = os.fstat(self._file.fileno()) if source.path is not None else None
+            if self._found is not None and stat.S_ISREG(self._found.st_mode):
+                self.state.raw_total = self._found.st_size
             self._blocks = _unpacked(_raw_blocks(self._file, self.state), self.state)
             self._head = bytearray(next(self._blocks, b""))
         except OSError as error:
@@ -90,6 +93,33 @@ class Stream:
         """Close the file; standard input is left open."""
         if self.source.path is not None:
             self._file.close()
+
+    @property
+    def modified_us(self) -> int | None:
+        """When the file was last written before it was opened, microseconds since 1970; None for standard input."""
+        return None if self._found is None else self._found.st_mtime_ns // 1_000
+
+    @property
+    def version(self) -> tuple[int, ...] | None:
+        """Tells apart what one path named at different times; None for standard input."""
+        return None if self._found is None else _version(self._found)
+
+    def check_unchanged(self) -> None:
+        """Make sure that the path still names the bytes that were read, for readers that open it themselves.
+
+        Raises:
+            InputError: It does not.
+        """
+        try:
+            same = self.source.path is None or _version(self.source.path.stat()) == self.version
+        except OSError:
+            same = False
+        if not same:
+            raise InputError(
+                "it was written to while it was read",
+                place=self.source.place,
+                hint="wait until it is complete, then run the command again",
+            )
 
     def head(self, n_bytes: int) -> bytes:
         """Return at least the first ``n_bytes`` bytes, or all there are; nothing is used up."""
@@ -112,6 +142,8 @@ class Stream:
                 yield self._counted(head)
             for block in self._blocks:
                 yield self._counted(block)
+            if self.state.raw_total and os.fstat(self._file.fileno()).st_size < self.state.raw_total:
+                self.state.fault = self.state.fault or "it was shortened while it was read"
         except OSError as error:
             raise InputError(f"cannot read on: {error.strerror or error}", place=self.source.place) from error
 
@@ -139,9 +171,15 @@ class Stream:
 
 
 def _raw_blocks(file: BinaryIO, state: Unpacking) -> Iterator[bytes]:
-    while block := file.read(_RAW_BLOCK):
+    """Yield a file as it was when it was opened: one that grows is read to where it ended then, whatever its speed."""
+    most = state.raw_total or sys.maxsize  # files of the kernel say that they hold nothing
+    while block := file.read(min(_RAW_BLOCK, most - state.raw_done)):
         state.raw_done += len(block)
         yield block
+
+
+def _version(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _unpacked(blocks: Iterator[bytes], state: Unpacking) -> Iterator[bytes]:

@@ -8,21 +8,26 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_OVERRIDE: Final = re.compile(r"num_gpu_blocks_override=(?P<blocks>\d+)")
-_BLOCKS: Final = re.compile(r"# GPU blocks: (?P<blocks>[\d,]+)|\bnum_gpu_blocks(?: is)?[:=] ?(?P<named>\d+)")
-_TOKENS: Final = re.compile(r"GPU KV cache size: (?P<tokens>[\d,]+) tokens")
+_OVERRIDE: Final = re.compile(r"num_gpu_blocks_override=(?P<blocks>\d{1,15})")
+_BLOCKS: Final = re.compile(
+    r"# GPU blocks: (?P<blocks>[\d,]{1,20})|\bnum_gpu_blocks(?: is)?[:=] ?(?P<named>\d{1,15})"
+)
+_TOKENS: Final = re.compile(r"GPU KV cache size: (?P<tokens>[\d,]{1,20}) tokens")
 _BLOCK_SIZE: Final = re.compile(
-    r"Setting attention block size to (?P<size>\d+) tokens|'block_size': (?P<named>\d+)"
+    r"Setting attention block size to (?P<size>\d{1,15}) tokens|'block_size': (?P<named>\d{1,15})"
 )
 _VLLM_START: Final = re.compile(
     r"vLLM API server version (?P<version>\S+)|Initializing (?:a V\d )?LLM engine \(v(?P<engine>[^)]+)\)"
 )
 _VLLM_METRIC: Final = re.compile(r"vllm:cache_config_info\{(?P<labels>.*)\}")
+_DIGITS: Final = re.compile(r"\d{1,15}")
 _LABEL: Final = re.compile(r'(\w+)="([^"]*)"')
-_SGLANG_SLOTS: Final = re.compile(r"\bmax_total_num_tokens=(?P<slots>\d+)")
-_SGLANG_METRIC: Final = re.compile(r"sglang:max_total_num_tokens(?:\{(?P<labels>.*)\})? (?P<slots>[\d.e+]+)")
+_SGLANG_SLOTS: Final = re.compile(r"\bmax_total_num_tokens=(?P<slots>\d{1,15})")
+_SGLANG_METRIC: Final = re.compile(
+    r"sglang:max_total_num_tokens(?:\{(?P<labels>.*)\})? (?P<slots>\d{1,15}(?:\.\d{0,15})?(?:e\+?\d\d?)?)"
+)
 _SGLANG_START: Final = re.compile(r"\bserver_args=ServerArgs\(")
-_PAGE_SIZE: Final = re.compile(r"\bpage_size=(?P<size>\d+)")
+_PAGE_SIZE: Final = re.compile(r"\bpage_size=(?P<size>\d{1,15})")
 _RANK: Final = re.compile(r"\((?P<proc>[\w.-]+) pid=\d+\)|\b(?P<rank>DP\d+)\b")
 
 
@@ -52,10 +57,10 @@ def _vllm_metric(text: str) -> dict[str, Any] | None:
     if match is None:
         return None
     labels = dict(_LABEL.findall(match["labels"]))
-    if not labels.get("num_gpu_blocks", "").isdecimal():
+    if not _DIGITS.fullmatch(labels.get("num_gpu_blocks", "")):
         return None  # "None" while the engine is still measuring
     fact: dict[str, Any] = {"kind": "capacity", "engine": "vllm", "blocks": int(labels["num_gpu_blocks"])}
-    if labels.get("block_size", "").isdecimal():
+    if _DIGITS.fullmatch(labels.get("block_size", "")):
         fact["block_size"] = int(labels["block_size"])
     if "engine" in labels:
         fact["process"] = f"engine {labels['engine']}"

@@ -19,6 +19,7 @@ MAX_LABEL: Final = 64
 """A value longer than this splits nothing into groups."""
 
 _SHOWN = 40
+_MOST_DIGITS = 100
 _TYPE_NAMES = {
     bool: "boolean",
     dict: "object",
@@ -35,6 +36,13 @@ def shown(value: Any) -> str:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return str(value)[:_SHOWN]
     return _TYPE_NAMES.get(type(value), type(value).__name__)
+
+
+def integer(text: str) -> int | None:
+    """Return the whole number that a text spells, or None; of thousands of digits Python makes none either."""
+    text = text.strip()
+    digits = text.removeprefix("-")
+    return int(text) if len(digits) <= _MOST_DIGITS and digits.isdecimal() else None
 
 
 def wrong_type(name: str, value: Any, wanted: str) -> BadRecordError:

@@ -44,6 +44,7 @@ _WIDE: Final = {
 _INCLUSIVE: Final = ("input_tokens", "prompt_tokens")
 _CENTS: Final = Decimal(100)
 _SECOND_US: Final = 1_000_000
+_LATEST_S: Final = 4_102_444_800  # 2100
 _DAY_US: Final = 86_400 * _SECOND_US
 
 
@@ -216,7 +217,10 @@ def _day(value: Any, place: Place) -> str:
     if isinstance(value, (int, float)) or (
         isinstance(value, str) and re.fullmatch(r"\d{9,11}", value.strip())
     ):
-        return datetime.fromtimestamp(int(value), UTC).date().isoformat()
+        seconds = float(value)
+        if not 0 <= seconds < _LATEST_S:
+            raise InputError(f"{value!r} is no date", place=place, hint="write 2026-11-24")
+        return datetime.fromtimestamp(int(seconds), UTC).date().isoformat()
     try:
         at_us = parse_time_us(str(value))
     except UsageError as error:

@@ -8,7 +8,15 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from prefixledger.errors import UsageError
-from prefixledger.ingest.fields import checked_count, mapping, maybe_count, maybe_text, shown, wrong_type
+from prefixledger.ingest.fields import (
+    checked_count,
+    integer,
+    mapping,
+    maybe_count,
+    maybe_text,
+    shown,
+    wrong_type,
+)
 from prefixledger.ingest.moments import moment_us
 from prefixledger.ingest.records import BadRecordError
 from prefixledger.kernels.vllm_keys import KeyRule, block_keys, low64
@@ -56,9 +64,10 @@ class KVRow(NamedTuple):
 
 def is_event(item: Any) -> bool:
     """Tell whether a value is an event of vLLM or SGLang: a map with its type, or an array that begins with it."""
-    if isinstance(item, dict):
-        return item.get("type") in _KINDS
-    return isinstance(item, list) and bool(item) and item[0] in _KINDS
+    kind = (
+        item.get("type") if isinstance(item, dict) else item[0] if isinstance(item, list) and item else None
+    )
+    return isinstance(kind, str) and kind in _KINDS
 
 
 def kv_rows(value: Any) -> tuple[KVRow, ...] | None:
@@ -207,8 +216,9 @@ def block_hash(value: Any) -> int:
         match = _HEX.fullmatch(value)
         if match is not None:
             return int(match[1], 16) & _U64
-        if value.isdecimal() and int(value) <= _U64:
-            return int(value)
+        number = integer(value)
+        if number is not None and 0 <= number <= _U64:
+            return number
     if isinstance(value, list) and value and all(type(item) is int and item >> 8 == 0 for item in value):
         return int.from_bytes(bytes(value), "big") & _U64
     raise wrong_type("block hash", value, "a number or a digest")

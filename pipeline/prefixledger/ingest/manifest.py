@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +15,7 @@ from prefixledger.ingest.write import remove_source
 from prefixledger.workspace import write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from prefixledger.workspace import Workspace
@@ -74,20 +75,45 @@ class Manifest:
         self.note(account)
 
     def note(self, account: InputAccount) -> None:
-        """Enter an account into the history of this call."""
+        """Enter an account into the history of this call.
+
+        A call that gives nothing which an earlier one did not give is no news and leaves no entry, so that a command
+        that was cut off and given again leaves what it would have left at once.
+        """
         entry = account.to_json()
         self._history[-1].append({name: entry[name] for name in _HISTORY})
 
+    def forget(self, source: str) -> None:
+        """Strike an input out, on disk too, before its files go: a run that is cut off then reads it again."""
+        del self.sources[source]
+        del self._heads[source]
+        self._write()
+
     def save(self) -> None:
         """Write the book, if this call brought anything."""
-        if not self._history[-1]:
-            return
+        if self._history[-1]:
+            self._write()
+
+    def _write(self) -> None:
+        *before, now = self._history
         content = {
             "schema_version": SCHEMA_VERSION,
             "sources": [{**a.to_json(), "head": self._heads[name]} for name, a in self.sources.items()],
-            "history": self._history,
+            "history": [*before, now] if _given(now) - _most_given(before) else before,
         }
         write_json(self._path, content)
+
+
+def _most_given(calls: Iterable[Iterable[Mapping[str, Any]]]) -> Counter[tuple[str, str]]:
+    """Return how often the call that gave it most often gave each input."""
+    most: Counter[tuple[str, str]] = Counter()
+    for call in calls:
+        most |= _given(call)
+    return most
+
+
+def _given(call: Iterable[Mapping[str, Any]]) -> Counter[tuple[str, str]]:
+    return Counter((entry["source"], entry["path"]) for entry in call)
 
 
 @contextmanager
@@ -111,7 +137,8 @@ def remove_orphans(workspace: Workspace, manifest: Manifest) -> None:
     """Delete what an interrupted call left of inputs that never got into the book."""
     on_disk = {path.stem for path in workspace.requests.glob("date=*/*.parquet")}
     folders = (
-        workspace.paths, workspace.rejects, workspace.parts, workspace.texts, workspace.kv_events, workspace.series,
+        workspace.paths, workspace.rejects, workspace.parts, workspace.texts, workspace.contents, workspace.pieces,
+        workspace.kv_events, workspace.series,
     )  # fmt: skip
     on_disk |= {path.stem for folder in folders for path in folder.glob("*.parquet")}
     for source in sorted(on_disk - manifest.sources.keys()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
-from prefixledger.ingest.fields import checked_number, shown, wrong_type
+from prefixledger.ingest.fields import checked_number, integer, shown, wrong_type
 from prefixledger.ingest.records import BadRecordError
 from prefixledger.ingest.times import iso_us
 
@@ -39,7 +39,10 @@ def moment_us(value: Any, name: str) -> tuple[int, bool]:
     if isinstance(value, str):
         text = value.strip()
         if text.replace(".", "", 1).isdecimal():
-            return _number_us(float(text) if "." in text else int(text), name), True
+            number = float(text) if "." in text else integer(text)
+            if number is None:
+                raise BadRecordError(f"time out of range: {name} has {len(text)} digits")
+            return _number_us(number, name), True
         if text[:3].isalpha():
             return _http_us(text, name), True
         return iso_us(text.removesuffix(_BIGQUERY_ZONE) + "Z" * text.endswith(_BIGQUERY_ZONE), name)

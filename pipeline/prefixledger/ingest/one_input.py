@@ -83,6 +83,8 @@ def _batches(
     if detected.columnar is not None:
         path = _as_file(stream, aside)
         yield from columnar_batches(path, detected.columnar, context, stream.source.place)
+        if path == stream.source.path:
+            stream.check_unchanged()
     elif context.document:
         yield parse_chunk(_document(stream), context)
     else:

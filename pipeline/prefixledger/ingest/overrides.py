@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -65,13 +64,16 @@ def load_aliases(path: Path) -> Aliases:
     Raises:
         UsageError: It cannot be read, or holds something else.
     """
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the table of models cannot be read: {error}", place=Place(str(path))) from error
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"it is no TOML: {error}", place=Place(str(path))) from error
+    from prefixledger.config.toml_file import read_toml  # noqa: PLC0415  # keeps pydantic out of runs without a table
+
+    data = read_toml(path).data
     table = data.get("models", data)
+    if not isinstance(table, dict):
+        raise UsageError(
+            "models is no table",
+            place=Place(str(path)),
+            hint='write [models], then "prod-chat-*" = "gpt-4.1"',
+        )
     wrong = [name for name, value in table.items() if not isinstance(value, str) or not value]
     if wrong:
         raise UsageError(

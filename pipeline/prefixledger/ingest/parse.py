@@ -27,6 +27,10 @@ _PREFIX = re.compile(rb"\s*(?:\[[^\]\n]{1,64}\]|\S{1,40} std(?:out|err) F) (?=\{
 """What loggers put before a JSON object: ``[2026-11-29 10:00:00] {`` (SGLang), ``<time> stdout F {`` (CRI)."""
 
 
+NOT_UNDERSTOOD = "not understood"
+"""Reason of a record whose shape the reader did not foresee; a reader that gives it wants mending."""
+_UNFORESEEN = (TypeError, AttributeError, LookupError, ValueError, ArithmeticError, RecursionError)
+
 _DOCKER = b'{"log":"'
 """What Docker's json-file driver puts around every line."""
 
@@ -143,12 +147,26 @@ class _Parser:
     def outcomes(self, line: int, offset: int, raw: bytes, value: Any, digest: int = 0) -> None:
         """Read one value and book every outcome as a record of its own."""
         try:
-            made = self.reader.read(value, self.context)
-            for outcome in (made,) if isinstance(made, (Row, Reject, Skip)) else made:
+            for outcome in self.made(value):
                 self.book(outcome, line, offset, raw, digest)
                 digest = 0
         except BadRecordError as bad:
             self.reject(line, offset, raw or orjson.dumps(value, default=str), str(bad), digest)
+
+    def made(self, value: Any) -> Iterator[Outcome]:
+        """Yield what a reader makes of a value.
+
+        Raises:
+            BadRecordError: It is bad, or of a shape that nobody foresaw: one odd record must not end a run.
+        """
+        try:
+            made = self.reader.read(value, self.context)
+            if isinstance(made, (Row, Reject, Skip)):
+                yield made
+            else:
+                yield from made
+        except _UNFORESEEN as error:
+            raise BadRecordError(f"{NOT_UNDERSTOOD}: {type(error).__name__}") from error
 
     def book(self, outcome: Outcome, line: int, offset: int, raw: bytes, digest: int) -> None:
         if isinstance(outcome, Row):

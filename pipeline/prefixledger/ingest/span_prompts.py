@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from prefixledger.ingest.fields import integer
 from prefixledger.ingest.nested import decoded
 from prefixledger.ingest.prompts import text_parts
 
@@ -15,10 +16,10 @@ if TYPE_CHECKING:
     from prefixledger.ingest.spans import Span
 
 _BODY: Final = frozenset({"messages", "input", "contents", "prompt", "instructions"})
-_INFERENCE: Final = re.compile(r"llm\.input_messages\.(\d+)\.message\.(.+)")
-_TOOL: Final = re.compile(r"llm\.tools\.(\d+)\.tool\.json_schema")
-_TEXTS: Final = re.compile(r"llm\.prompts\.(\d+)\.(?:prompt\.text|completion)")
-_LEGACY: Final = re.compile(r"gen_ai\.prompt\.(\d+)\.(.+)")
+_INFERENCE: Final = re.compile(r"llm\.input_messages\.(\d{1,9})\.message\.(.+)")
+_TOOL: Final = re.compile(r"llm\.tools\.(\d{1,9})\.tool\.json_schema")
+_TEXTS: Final = re.compile(r"llm\.prompts\.(\d{1,9})\.(?:prompt\.text|completion)")
+_LEGACY: Final = re.compile(r"gen_ai\.prompt\.(\d{1,9})\.(.+)")
 _EVENT_ROLES: Final = {
     "gen_ai.system.message": "system",
     "gen_ai.user.message": "user",
@@ -130,7 +131,8 @@ def _indexed(attributes: Mapping[str, Any], pattern: re.Pattern[str]) -> list[di
 
 
 def _by_number(name: str) -> tuple[tuple[int, str], ...]:
-    return tuple((int(step), "") if step.isdecimal() else (-1, step) for step in name.split("."))
+    numbered = ((integer(step), step) for step in name.split("."))
+    return tuple((-1, step) if number is None else (number, "") for number, step in numbered)
 
 
 def _indexed_tools(attributes: Mapping[str, Any]) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from prefixledger.ingest.fields import wrong_type
+from prefixledger.ingest.fields import integer, wrong_type
 from prefixledger.ingest.nested import decoded, short_text
 from prefixledger.ingest.records import BadRecordError
 from prefixledger.ingest.time_units import stamp_us
@@ -81,7 +81,8 @@ def groups_of(value: Any) -> Iterator[Group]:
             for scoped in objects_of(part, name):
                 scope = scoped.get("scope") or scoped.get("instrumentationLibrary") or {}
                 told = scope.get("name") if isinstance(scope, dict) else None
-                yield Group(list(objects_of(scoped, "spans")), told or None, resource)
+                named = told if isinstance(told, str) and told else None
+                yield Group(list(objects_of(scoped, "spans")), named, resource)
     elif isinstance(value.get("data"), list):
         for trace in objects_of(value, "data"):
             processes = trace.get("processes") or {}
@@ -183,7 +184,8 @@ def _plain(value: Any) -> Any:
         return value
     if "intValue" in value:
         held = value["intValue"]
-        return int(held) if isinstance(held, str) and held.lstrip("-").isdecimal() else held
+        number = integer(held) if isinstance(held, str) else None
+        return held if number is None else number
     for name in ("stringValue", "doubleValue", "boolValue", "bytesValue"):
         if name in value:
             return value[name]

@@ -82,6 +82,7 @@ class _Found:
     detected: Detected
     stream: Stream | None
     raw_bytes: int | None
+    version: tuple[int, ...] | None
 
 
 @dataclass(slots=True)
@@ -147,7 +148,9 @@ class _Call:
                 self.messages.append(f"{source.label}: empty")
                 return
             keep = stream.state.raw_total is None  # a pipe cannot be opened twice
-            self.found.append(_Found(source, detected, stream if keep else None, stream.state.raw_total))
+            self.found.append(
+                _Found(source, detected, stream if keep else None, stream.state.raw_total, stream.version)
+            )
         finally:
             if not keep:
                 stream.close()
@@ -160,7 +163,9 @@ class _Call:
         axis = Axis(self.options, manifest.sources.values())
         try:
             for entry in self.found:
-                stream = entry.stream or Stream(entry.source)
+                stream = entry.stream or self._opened_again(entry)
+                if stream is None:
+                    continue
                 try:
                     self._read_or_recognise(entry, stream, manifest, axis)
                 finally:
@@ -168,6 +173,34 @@ class _Call:
                 self.bytes_before += stream.state.raw_total or 0
         finally:
             manifest.save()  # also after an interruption: what is complete stays
+
+    def _opened_again(self, entry: _Found) -> Stream | None:
+        """Open an input to read it; what was rotated into its place since it was detected is detected again.
+
+        Returns:
+            It; None where it is gone or empty now, and was not named by the user.
+
+        Raises:
+            InputError: It was named, and is gone or empty.
+        """
+        try:
+            stream = Stream(entry.source)
+            if stream.version != entry.version:
+                self._detect_again(entry, stream)
+        except InputError as refusal:
+            if entry.source.named:
+                raise
+            self.messages.append(f"{entry.source.label}: left out, {refusal.message}")
+            return None
+        return stream
+
+    def _detect_again(self, entry: _Found, stream: Stream) -> None:
+        detected = detect(stream, self.options, self.mapping)
+        if detected is None:
+            stream.close()
+            raise InputError("it was emptied while it was read", place=entry.source.place)
+        known = entry.detected.context.companions
+        entry.detected = replace(detected, context=replace(detected.context, companions=known))
 
     def _read_or_recognise(self, entry: _Found, stream: Stream, manifest: Manifest, axis: Axis) -> None:
         head = _head_digest(stream)
@@ -238,8 +271,9 @@ class _Call:
     def _forget(self, source: str, manifest: Manifest, axis: Axis) -> None:
         """Remove an input that is about to be written again, so that it is no duplicate of itself."""
         axis.forget(source)
+        manifest.forget(source)
         remove_source(self.workspace, source)
-        self.seen = Seen(self.workspace.root / _SEEN, [name for name in manifest.sources if name != source])
+        self.seen = Seen(self.workspace.root / _SEEN, manifest.sources)
         self.seen.forget(source)
 
     def _seen_before(self, entry: _Found, known: InputAccount, manifest: Manifest) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from prefixledger.ingest.fields import integer
+
 if TYPE_CHECKING:
     from prefixledger.ingest.records import Status
 
@@ -24,8 +26,8 @@ def status_of(word: Any, *, produced: bool = True) -> Status:
         produced: Whether the call made output. A call that was cut before any output may have failed; one that
             failed after some output has been in the cache.
     """
-    if isinstance(word, str) and word.strip().isdigit():
-        word = int(word)
+    if isinstance(word, str) and (number := integer(word)) is not None:
+        word = number
     if isinstance(word, bool) or word is None:
         return "ok"
     if isinstance(word, int):

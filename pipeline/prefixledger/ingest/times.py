@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -37,7 +38,10 @@ def scaled_us(value: Any, unit: str, name: str) -> int:
     factor = UNIT_US[unit]
     if type(checked) is int:
         return checked * factor if factor else round(checked / 1_000)
-    return round(checked * factor) if factor else round(checked / 1_000)
+    us = checked * factor if factor else checked / 1_000
+    if not math.isfinite(us):
+        raise BadRecordError(f"time out of range: {name} is {shown(value)} {unit}")
+    return round(us)
 
 
 def clock_us(value: Any, unit: str, name: str) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from prefixledger.ingest.dialects import BY_NAME, DIALECTS
-from prefixledger.ingest.fields import checked_count
+from prefixledger.ingest.fields import checked_count, integer
 from prefixledger.ingest.records import BadRecordError, Convention
 
 if TYPE_CHECKING:
@@ -224,8 +224,8 @@ def _count(value: Any, name: str) -> int:
     Raises:
         BadRecordError: It is no whole number, negative or absurd.
     """
-    if isinstance(value, str) and value.strip().lstrip("-").isdecimal():
-        value = int(value)
+    if isinstance(value, str) and (number := integer(value)) is not None:
+        value = number
     return checked_count(value, name.replace("/", "."))
 
 

@@ -10,7 +10,7 @@ from prefixledger.errors import Place, UsageError
 from prefixledger.report.render import GENERATOR, html
 from prefixledger.report.tables import tables
 from prefixledger.report.twin import twin
-from prefixledger.workspace import replacing, write_json
+from prefixledger.workspace import replacing, sweep_beside, write_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from prefixledger.report.view import ReportView
 
 INDEX = "datapackage.json"
-"""Lists the tables of the folder, written last; a folder with it is ours."""
+"""Lists the tables of the folder, written before them and after them; a folder with it is ours."""
 
 _SUFFIXES = (".html", ".htm")
 _HEAD_BYTES = 4096
@@ -59,6 +59,8 @@ def write(view: ReportView, output: Path, *, force: bool = False, show_ids: bool
     values = twin(view, show_ids=show_ids)
     page = html(view, show_ids=show_ids)
     try:
+        sweep_beside(written.html)
+        sweep_beside(written.json)
         with replacing(written.html) as temporary:
             temporary.write_text(page, encoding="utf-8")
         write_json(written.json, values)
@@ -114,7 +116,10 @@ def _our_twin(path: Path) -> bool:
 
 def _our_folder(path: Path) -> bool:
     values = _read_json(path / INDEX)
-    return not any(path.iterdir()) or (isinstance(values, dict) and _made_by_us(values))
+    held = (
+        one for one in path.iterdir() if not (one.name.startswith(f".{INDEX}.") and one.suffix == ".part")
+    )
+    return not any(held) or (isinstance(values, dict) and _made_by_us(values))
 
 
 def _made_by_us(values: dict[str, Any]) -> bool:
@@ -133,26 +138,26 @@ def _write_tables(folder: Path, values: dict[str, Any], version: str) -> None:
     found = [table for table in tables(values) if table.rows]
     before = _read_json(folder / INDEX)
     listed = before.get("resources", []) if isinstance(before, dict) else []
+    index = {"name": "prefixledger-report", "generator": f"{GENERATOR} {version}"}
+    resources = [
+        {
+            "path": table.name,
+            "description": table.meaning,
+            "fields": list(table.columns),
+            "rows": len(table.rows),
+        }
+        for table in found
+    ]
     folder.mkdir(parents=True, exist_ok=True)
+    # First it says whose folder this is and what may be in it: the tables of a report that is cut off are still ours.
+    new = [one for one in resources if one["path"] not in {old.get("path") for old in listed}]
+    write_json(folder / INDEX, {**index, "resources": [*listed, *new]})
+    for name in (INDEX, *(table.name for table in found)):
+        sweep_beside(folder / name)
     for table in found:
         with replacing(folder / table.name) as temporary:
             temporary.write_bytes(table.text().encode())
     for name in sorted({str(one.get("path")) for one in listed} - {table.name for table in found}):
         if "/" not in name and name.endswith(".csv"):
             (folder / name).unlink(missing_ok=True)
-    write_json(
-        folder / INDEX,
-        {
-            "name": "prefixledger-report",
-            "generator": f"{GENERATOR} {version}",
-            "resources": [
-                {
-                    "path": table.name,
-                    "description": table.meaning,
-                    "fields": list(table.columns),
-                    "rows": len(table.rows),
-                }
-                for table in found
-            ],
-        },
-    )
+    write_json(folder / INDEX, {**index, "resources": resources})

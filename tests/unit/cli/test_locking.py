@@ -32,7 +32,7 @@ def test_a_held_workspace_refuses_a_second_run(tmp_path: Path) -> None:
     )
     assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"
-    with pytest.raises(UsageError, match=rf"another process \({holder.pid}\)"), locked(place):
+    with pytest.raises(UsageError, match=rf"another process \({holder.pid} on \S+\)"), locked(place):
         pytest.fail("two runs hold one workspace")
     holder.communicate("")
     with locked(place):

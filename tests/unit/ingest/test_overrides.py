@@ -83,5 +83,5 @@ def test_an_exact_name_goes_before_a_pattern(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="alias of 'a'"):
         load_aliases(tmp_path / "m.toml")
     (tmp_path / "m.toml").write_text("a b\n")
-    with pytest.raises(UsageError, match="no TOML"):
+    with pytest.raises(UsageError, match="not TOML"):
         load_aliases(tmp_path / "m.toml")

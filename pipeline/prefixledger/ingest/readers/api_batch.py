@@ -107,7 +107,7 @@ def _openai(record: Mapping[str, Any], request: dict[str, Any] | None) -> Iterat
 def _anthropic(record: Mapping[str, Any], request: dict[str, Any] | None) -> Iterator[Outcome]:
     result = mapping(record, "result")
     kind = required(result, "type")
-    if kind in _NOT_RUN:
+    if isinstance(kind, str) and kind in _NOT_RUN:
         yield Skip("request of a batch that was never run")
         return
     message = result.get("message")

@@ -63,7 +63,7 @@ class CodexReader:
         """Turn a token count into a row; other events say whose it is, and when the call began."""
         line = mapping(value)
         kind = line.get("type")
-        if kind not in _TYPES:
+        if not isinstance(kind, str) or kind not in _TYPES:
             raise BadRecordError(f"unknown event: type is {shown(kind)}")
         payload = mapping(line, "payload")
         at_us = stamp_us(required(line, "timestamp"), "timestamp")[0]
@@ -78,7 +78,8 @@ class CodexReader:
                 "started_us": at_us,
             }
             return Skip("start of a turn", carry=told)
-        asked = payload.get("type") in _ASKED or payload.get("role") == "user"
+        part = payload.get("type")
+        asked = (isinstance(part, str) and part in _ASKED) or payload.get("role") == "user"
         return Skip(
             "event that is no call",
             carry={"anchor": _anchor(payload), "started_us": at_us if asked else None},

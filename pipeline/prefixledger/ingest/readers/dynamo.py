@@ -74,7 +74,7 @@ class DynamoReader:
         """Turn one event into a row, or skip it."""
         record = mapping(value)
         kind = required(record, "event_type")
-        if kind in _TOOLS:
+        if isinstance(kind, str) and kind in _TOOLS:
             return Skip("tool event")
         if kind == "request_payload":
             return Skip("payload of a request")
