@@ -22,6 +22,7 @@ from prefixledger.report.parts import (
     Prefix,
     Prefixes,
     Replica,
+    ReplicaSlice,
     Rung,
     Source,
     Timeline,
@@ -157,8 +158,21 @@ def prefix_tree(total_tokens: int, total_hits: int) -> Prefixes:
         Decimal(rest), "prefill tokens", misses(cold=rest),
     )  # fmt: skip
     shown = (top, *rows, tail)
+    wide = tuple(sorted(shown[:-1], key=lambda p: (-p.below_tokens, p.level)))
     return Prefixes(
-        shown, tuple(sorted(shown, key=lambda p: -(p.own_tokens - p.own_hit_tokens))), len(rows) + 1
+        shown, tuple(sorted(shown, key=lambda p: -(p.own_tokens - p.own_hit_tokens))), len(rows) + 1, wide
+    )
+
+
+def replica_slices(rows: tuple[Bucket, ...]) -> tuple[ReplicaSlice, ...]:
+    """Every replica in every hour; one of them is gone for a day."""
+    return tuple(
+        ReplicaSlice(
+            name, 0, b.at_us, b.requests // REPLICAS, b.prompt_tokens // REPLICAS, b.hit_tokens // REPLICAS
+        )
+        for n, name in enumerate(ALL)
+        for hour, b in enumerate(rows)
+        if n or hour // 24 != 4
     )
 
 
@@ -298,6 +312,7 @@ def week(**changes: object) -> ReportView:
         replicas=tuple(Replica(f"vllm-{i}", n, p, h, m) for i, (n, p, h, m) in enumerate(replicas)),
         curves=(curves(total.prompt_tokens, main.ideal_hit_tokens or 0),),
         events=events(),
+        replica_slices=replica_slices(rows),
     )  # fmt: skip
     view = replace(view, **changes)  # type: ignore[arg-type]
     return replace(view, findings=derive(view)) if "findings" not in changes else view
@@ -332,6 +347,8 @@ def all_cold() -> ReportView:
     main = replace(main, ideal_hit_tokens=0, ladder=(Rung("pooled", asked, 0, asked),))
     total = replace(main.total, requests_with_hit=0)
     main = replace(main, total=total, by_basis=(replace(total, basis="simulated"),))
-    base = week(results=(main,), timeline=Timeline(3600, rows), breakdowns=(), curves=(), events=())
+    base = week(
+        results=(main,), timeline=Timeline(3600, rows), breakdowns=(), curves=(), events=(), replica_slices=()
+    )
     replica = Replica("(all)", total.requests, total.prompt_tokens, 0, total.misses)
     return replace(base, replicas=(replica,), prefixes=Prefixes(()), findings=())

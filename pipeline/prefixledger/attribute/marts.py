@@ -44,6 +44,7 @@ STEPS = (
     "60_marts/changed_keys",
     "60_marts/timeline",
     "60_marts/by_replica",
+    "60_marts/replica_slices",
     "60_marts/balance",
     "60_marts/by_draw",
     "60_marts/by_branch",
@@ -99,6 +100,7 @@ class Marts:
         changed_keys: Missed tokens by what made their keys new.
         timeline: By time.
         by_replica: By replica.
+        replica_slices: By replica and slice of time.
         balance: By pool, how even its load is.
         by_draw: By pool and seed, where a router draws.
         by_branch: By the rule of the router that decided.
@@ -135,6 +137,7 @@ class Marts:
     changed_keys: pa.Table
     timeline: pa.Table
     by_replica: pa.Table
+    replica_slices: pa.Table
     balance: pa.Table
     by_draw: pa.Table
     by_branch: pa.Table

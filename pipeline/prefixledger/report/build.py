@@ -94,6 +94,7 @@ def build(
         reconciliation=reconcile(invoice, marts.billed_days.to_pylist(), stretch) if invoice else None,
         lengths=lengths(marts.lengths),
         policy=policy(marts.policy_days, marts.disagreements),
+        replica_slices=from_marts.replica_slices(marts),
         earlier=earlier(marts.before),
     )
     return replace(view, findings=derive(view))

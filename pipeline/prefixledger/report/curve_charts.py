@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import matplotlib as mpl
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from prefixledger.report.canvas import INK, MUTED, area, grid, heading, sheet, thin
+from prefixledger.report.canvas import INK, MUTED, area, grid, heading, note, sheet, thin
 from prefixledger.report.numbers import duration, multiplier, percent, whole
 from prefixledger.report.palette import series
 from prefixledger.report.svg import STYLE, inline_svg
@@ -22,7 +22,16 @@ if TYPE_CHECKING:
 MOST_POINTS = 500
 """More than a line of 700 pixels can show."""
 
+KNEE = 0.95
+"""The knee is the smallest capacity with 95 % of the hits that the largest gives: beyond it memory buys little."""
+
 _TTL_TICKS_S = (1, 10, 60, 300, 900, 3_600, 14_400, 86_400, 604_800, 2_592_000)
+
+
+def knee(curves: Curves) -> int | None:
+    """Return the smallest capacity on the curve with 95 % of the hits of the largest; None without a curve."""
+    most = curves.capacity[-1].hit_tokens if curves.capacity else 0
+    return next((p.capacity_blocks for p in curves.capacity if most and p.hit_tokens >= KNEE * most), None)
 
 
 def capacity_curve(curves: Curves, chart_id: str) -> str:
@@ -44,9 +53,12 @@ def capacity_curve(curves: Curves, chart_id: str) -> str:
         axes.xaxis.set_minor_locator(NullLocator())
         axes.set_xlabel(f"blocks per replica, {curves.block_size} tokens each (each step is ten times more)")
         heading(axes, "Token hit rate, simulated")
-        today = ""
+        today, bend = "", knee(curves)
+        if bend is not None and xs[0] < bend < xs[-1]:
+            axes.axvline(bend, color=MUTED, linewidth=0.9, linestyle=(0, (2, 2)), zorder=1)
+            note(axes, f"knee: {whole(bend)}", (bend, axes.get_ylim()[0]), (6, 8), "left", "bottom", MUTED)
         if curves.capacity_today is not None:
-            y = _between(xs, ys, curves.capacity_today)
+            y = between(xs, ys, curves.capacity_today)
             today = f"Today: {whole(curves.capacity_today)} blocks give {percent(y)}."
             _point(axes, max(curves.capacity_today, 1), y, f"today: {percent(y)}")
         return inline_svg(
@@ -118,7 +130,7 @@ def _at(xs: Sequence[float], ys: Sequence[float], x: float) -> float:
     return next((y for px, y in zip(reversed(xs), reversed(ys), strict=True) if px <= x), 0.0)
 
 
-def _between(xs: Sequence[float], ys: Sequence[float], x: float) -> float:
+def between(xs: Sequence[float], ys: Sequence[float], x: float) -> float:
     """Return the value of a curve that is straight between its points, and flat beyond its last."""
     if x >= xs[-1]:
         return ys[-1]

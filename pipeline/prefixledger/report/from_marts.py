@@ -24,6 +24,7 @@ from prefixledger.report.parts import (
     Event,
     Group,
     Replica,
+    ReplicaSlice,
     Rung,
     Timeline,
 )
@@ -142,6 +143,21 @@ def replicas(marts: Marts) -> tuple[Replica, ...]:
             row["longest_wait_us"],
         )
         for row in marts.by_replica.to_pylist()
+    )
+
+
+def replica_slices(marts: Marts) -> tuple[ReplicaSlice, ...]:
+    """Return the replicas over time."""
+    return tuple(
+        ReplicaSlice(
+            row["replica"],
+            row["pool"],
+            microseconds(row["slice_at"]) or 0,
+            row["requests"],
+            row["prompt_tokens"],
+            row["hit_tokens"],
+        )
+        for row in marts.replica_slices.to_pylist()
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from prefixledger.report import captions
 from prefixledger.report.canvas import thin
 from prefixledger.report.caveats import ceiling_caveat, counter_caveat
 from prefixledger.report.charts import account_bar, ladder_waterfall, replica_load
@@ -12,7 +13,10 @@ from prefixledger.report.curve_charts import capacity_curve, ttl_curve
 from prefixledger.report.definitions import Definition, cause_lines, definitions
 from prefixledger.report.earlier import unmoved
 from prefixledger.report.front import actions, finding_rows, records, slices
+from prefixledger.report.gap_chart import gap_chart, gaps
 from prefixledger.report.glossary import CAUSE_TERMS, WHERE_NAMES, detail_name
+from prefixledger.report.heat_map import heat_map, heat_table, rows_of
+from prefixledger.report.icicle import icicle
 from prefixledger.report.invoice_parts import coverage_sentence
 from prefixledger.report.kpis import Kpi, kpis
 from prefixledger.report.length_parts import dead_bands
@@ -20,6 +24,7 @@ from prefixledger.report.load import load_notes, peers
 from prefixledger.report.money import cuts, losing, paid
 from prefixledger.report.numbers import clean
 from prefixledger.report.ranking import melting, ranking
+from prefixledger.report.routing_chart import drawable, routing_chart
 from prefixledger.report.time_chart import over_time
 from prefixledger.report.verdict import Verdict, verdict
 from prefixledger.resources import read_text
@@ -30,6 +35,9 @@ if TYPE_CHECKING:
 
     from prefixledger.report.books import Book, Detail, EngineHour, Observed, ObservedHour
     from prefixledger.report.front import Action, FindingRow, Slice
+    from prefixledger.report.gap_chart import Gaps
+    from prefixledger.report.heat_map import HeatTable
+    from prefixledger.report.icicle import Icicle
     from prefixledger.report.money import Cut, Spend
     from prefixledger.report.parts import CapacityPoint, Curves, TtlPoint
     from prefixledger.report.view import ReportView
@@ -107,15 +115,21 @@ class CurveRow:
         curves: The data.
         capacity_chart: SVG element, empty without points.
         ttl_chart: SVG element, empty without points.
+        gap_chart: SVG element, empty where nothing is used again.
+        captions: What each of the three shows, by ``capacity``, ``ttl`` and ``gaps``.
         capacity: Points of the table on the page; the CSV has all.
         ttl: The same.
+        gaps: The histogram.
     """
 
     curves: Curves
     capacity_chart: str
     ttl_chart: str
+    gap_chart: str
+    captions: dict[str, str]
     capacity: tuple[CapacityPoint, ...]
     ttl: tuple[TtlPoint, ...]
+    gaps: tuple[Gaps, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +157,9 @@ class Page:
         present: Causes that occur, in the order of the account.
         curves: The curves of every pool.
         charts: SVG elements by section; empty where a section has no data.
+        captions: What each shows.
+        icicle: The tree of shared prefixes.
+        heat: Hit rates by replica and time.
         ranking: The routings compared in words; empty where there is nothing to compare.
         routing_causes: Causes that occur under any of them, in the order of the account.
         melting: For each routing whether it loads one replica far more than it would have to.
@@ -176,6 +193,9 @@ class Page:
     present: tuple[str, ...]
     curves: tuple[CurveRow, ...]
     charts: dict[str, str]
+    captions: dict[str, str]
+    icicle: Icicle
+    heat: HeatTable
     ranking: tuple[str, ...]
     routing_causes: tuple[str, ...]
     melting: tuple[bool, ...]
@@ -194,6 +214,7 @@ def page(view: ReportView) -> Page:
     result = view.result
     books = (*result.by_basis, result.total) if len(result.by_basis) > 1 else (result.total,)
     sections = _sections(view)
+    drawn, told = _charts(view)
     return Page(
         view=view,
         verdict=verdict(view),
@@ -214,7 +235,10 @@ def page(view: ReportView) -> Page:
         account=_account(view, books),
         present=tuple(c for c in CAUSES if result.total.misses.get(c)),
         curves=_curves(view),
-        charts=_charts(view),
+        charts=drawn,
+        captions=told,
+        icicle=icicle(view),
+        heat=heat_table(view),
         ranking=ranking(view.routing),
         routing_causes=tuple(c for c in CAUSES if any(o.misses.get(c) for o in view.routing)),
         melting=melting(view.routing),
@@ -301,36 +325,54 @@ def _detail_words(detail: Detail) -> str:
     return clean(", ".join(word for word in words if word), 100)
 
 
-def _charts(view: ReportView) -> dict[str, str]:
-    """Draw the charts that have data; fewer than two points make no line."""
+def _charts(view: ReportView) -> tuple[dict[str, str], dict[str, str]]:
+    """Draw the charts that have data, and say what each shows; fewer than two points make no line."""
     result = view.result
-    found = dict.fromkeys(("account", "time", "replicas", "ladder"), "")
+    drawn: dict[str, str] = dict.fromkeys(("account", "time", "replicas", "heat", "routing", "ladder"), "")
+    told: dict[str, str] = {}
+    buckets = [b for b in view.timeline.buckets if b.prompt_tokens]
     if result.total.prompt_tokens:
-        found["account"] = account_bar(result.total, "fig-account")
-    if sum(1 for b in view.timeline.buckets if b.prompt_tokens) > 1:
-        found["time"] = over_time(view, "fig-time")
+        drawn["account"] = account_bar(result.total, "fig-account")
+    if len(buckets) > 1:
+        drawn["time"], told["time"] = over_time(view, "fig-time"), captions.over_time(view)
     if peers(view):
-        found["replicas"] = replica_load(view, "fig-replicas")
+        drawn["replicas"], told["replicas"] = replica_load(view, "fig-replicas"), captions.replicas(view)
+    if len(buckets) > 1 and len(rows_of(view)) > 1:
+        drawn["heat"], told["heat"] = heat_map(view, "fig-heat"), captions.heat(view)
+    options = drawable(view.routing)
+    if options:
+        drawn["routing"], told["routing"] = routing_chart(options, "fig-routing"), captions.routing(options)
     if len(result.ladder) > 1 and result.ladder[0].hit_tokens:
-        found["ladder"] = ladder_waterfall(view, "fig-ladder")
-    return found
+        drawn["ladder"], told["ladder"] = ladder_waterfall(view, "fig-ladder"), captions.ladder(view)
+    if view.prefixes.tree and result.total.prompt_tokens:
+        told["prefixes"] = captions.prefixes(view)
+    return drawn, told
 
 
 def _curves(view: ReportView) -> tuple[CurveRow, ...]:
     """Draw the curves of every pool that has any hits; one point makes no curve."""
-    rows = []
-    for number, curves in enumerate(view.curves, start=1):
-        if not curves.prompt_tokens:
-            continue
-        sizes = len(curves.capacity) > 1 and curves.capacity[-1].hit_tokens > 0
-        lives = len(curves.ttl) > 1 and curves.ttl[-1].hit_tokens > 0
-        rows.append(
-            CurveRow(
-                curves,
-                capacity_curve(curves, f"fig-capacity-{number}") if sizes else "",
-                ttl_curve(curves, f"fig-ttl-{number}") if lives else "",
-                tuple(curves.capacity[i] for i in thin(len(curves.capacity), _CURVE_ROWS)),
-                tuple(curves.ttl[i] for i in thin(len(curves.ttl), _CURVE_ROWS)),
-            )
-        )
-    return tuple(rows)
+    return tuple(
+        _curve_row(curves, number)
+        for number, curves in enumerate(view.curves, start=1)
+        if curves.prompt_tokens
+    )
+
+
+def _curve_row(curves: Curves, number: int) -> CurveRow:
+    sizes = len(curves.capacity) > 1 and curves.capacity[-1].hit_tokens > 0
+    lives = len(curves.ttl) > 1 and curves.ttl[-1].hit_tokens > 0
+    found = gaps(curves) if lives else ()
+    histogram = len(found) > 1
+    told = {"capacity": captions.capacity(curves)} if sizes else {}
+    told |= {"ttl": captions.ttl(curves)} if lives else {}
+    told |= {"gaps": captions.used_again(curves)} if histogram else {}
+    return CurveRow(
+        curves=curves,
+        capacity_chart=capacity_curve(curves, f"fig-capacity-{number}") if sizes else "",
+        ttl_chart=ttl_curve(curves, f"fig-ttl-{number}") if lives else "",
+        gap_chart=gap_chart(curves, f"fig-gaps-{number}") if histogram else "",
+        captions=told,
+        capacity=tuple(curves.capacity[i] for i in thin(len(curves.capacity), _CURVE_ROWS)),
+        ttl=tuple(curves.ttl[i] for i in thin(len(curves.ttl), _CURVE_ROWS)),
+        gaps=found,
+    )

@@ -170,11 +170,13 @@ class Prefixes:
         shown: The rows of the page's table: parent and level refer to rows that are shown.
         rows: The rows of the JSON twin and the CSV, largest loss first.
         nodes: Shared prefixes in all.
+        tree: Those that more than a thousandth of the tokens pass through, for the picture; parents are among them.
     """
 
     shown: tuple[Prefix, ...]
     rows: tuple[Prefix, ...] = ()
     nodes: int = 0
+    tree: tuple[Prefix, ...] = ()
 
     @property
     def left_out(self) -> int:
@@ -214,6 +216,27 @@ class Replica:
     def prefill_tokens(self) -> int:
         """Tokens it had to compute: its load."""
         return self.prompt_tokens - self.hit_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSlice:
+    """The lookups of one replica in one slice of time.
+
+    Attributes:
+        replica: Its name.
+        pool: Number of its pool; None for lookups outside all pools.
+        at_us: Start of the slice, as on the timeline, UTC microseconds.
+        requests: Lookups.
+        prompt_tokens: Tokens asked of it.
+        hit_tokens: Tokens it had.
+    """
+
+    replica: str
+    pool: int | None
+    at_us: int
+    requests: int
+    prompt_tokens: int
+    hit_tokens: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,10 @@ BY_BRANCH = 12
 KEPT = 1_000
 """Rows of the JSON twin and the CSV; ``marts/prefixes.parquet`` of the workspace has all."""
 
+DRAWN_SHARE = 0.001
+DRAWN = 400
+"""Nodes of the picture: of those that one token in a thousand passes through, as many as fit."""
+
 UNSHARED = "(unshared)"
 
 
@@ -37,7 +41,15 @@ def prefix_tree(table: pa.Table, window_s: float) -> Prefixes:
     parents = dict(zip(shared["key"].to_pylist(), shared["parent_key"].to_pylist(), strict=True))
     shown = _ordered(_chosen(candidates), parents)
     tail = tuple(_prefix(row, window_s) for row in rest.to_pylist())
-    return Prefixes((*shown, *tail), kept, len(shared))
+    return Prefixes((*shown, *tail), kept, len(shared), _drawn(shared, rest, window_s))
+
+
+def _drawn(shared: pa.Table, rest: pa.Table, window_s: float) -> tuple[Prefix, ...]:
+    """Return the nodes of the picture, the widest first; what a node holds is never more than what its parent does."""
+    asked = (pc.sum(shared["prompt_tokens"]).as_py() or 0) + (pc.sum(rest["prompt_tokens"]).as_py() or 0)
+    wide = shared.filter(pc.greater(shared["below_prompt_tokens"], round(asked * DRAWN_SHARE)))
+    order = [("below_prompt_tokens", "descending"), ("level", "ascending"), ("key", "ascending")]
+    return tuple(_prefix(row, window_s) for row in wide.sort_by(order).slice(0, DRAWN).to_pylist())
 
 
 def _candidates(shared: pa.Table) -> list[dict[str, Any]]:

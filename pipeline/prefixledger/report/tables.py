@@ -73,6 +73,7 @@ def tables(twin: dict[str, Any]) -> tuple[Csv, ...]:
             (twin["policy"] or {}).get("disagreements", []),
         ),
         _of("replicas.csv", "one replica", twin["replicas"]),
+        _of("replica_slices.csv", "one replica in one slice of time", twin["replica_slices"]),
         _of(
             "observed_hours.csv",
             "one hour of one replica, with what the service reports beside the replay",

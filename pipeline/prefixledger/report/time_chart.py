@@ -64,7 +64,7 @@ def over_time(view: ReportView, chart_id: str) -> str:
         grid(low)
         heading(low, f"Prompt tokens per {_PER.get(width_s, duration(width_s))}")
         _layer_names(low, ["hit", *present], buckets, edges)
-        _time_ticks(low, view, hours[-1] + width_s / 3600)
+        time_ticks(low, view, hours[-1] + width_s / 3600)
         _mark_events(top, low, view, buckets[0].at_us, edges[-1])
         top.tick_params(labelbottom=False)
         return inline_svg(
@@ -121,7 +121,7 @@ def _layer_names(axes: Axes, names: list[str], buckets: tuple[Bucket, ...], edge
         )  # fmt: skip
 
 
-def _time_ticks(axes: Axes, view: ReportView, hours: float) -> None:
+def time_ticks(axes: Axes, view: ReportView, hours: float) -> None:
     """Put ticks at midnight in the zone of the report, or at round times of a short window."""
     first = view.timeline.buckets[0].at_us
     start = local_time(first, view.window)

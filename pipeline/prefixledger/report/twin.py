@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from prefixledger.report import twin_parts
+from prefixledger.report.heat_map import rows_of
 from prefixledger.report.invoice_parts import reconciliation_value
 from prefixledger.report.length_parts import length_value
 from prefixledger.report.numbers import iso, significant
@@ -17,7 +18,7 @@ from prefixledger.schema import CAUSES
 if TYPE_CHECKING:
     from prefixledger.attribute.spread import Spread
     from prefixledger.report.books import Book, Observed
-    from prefixledger.report.parts import Cost
+    from prefixledger.report.parts import Cost, ReplicaSlice
     from prefixledger.report.view import Earlier, ReportView, Result
 
 SCHEMA_VERSION = 1
@@ -47,6 +48,7 @@ def twin(view: ReportView, *, show_ids: bool = False) -> dict[str, Any]:
         "breakdowns": twin_parts.breakdowns_value(view),
         "prefixes": [twin_parts.prefix_value(prefix) for prefix in view.prefixes.rows],
         "replicas": twin_parts.replicas_value(view),
+        "replica_slices": [_slice(one) for _, slices in rows_of(view) for one in slices],
         "balance": twin_parts.balance_value(view),
         "branches": twin_parts.branches_value(view),
         "curves": twin_parts.curves_value(view),
@@ -90,6 +92,18 @@ def _before(was: Earlier) -> dict[str, Any]:
         "ideal_hit_rate": significant(was.ideal_hit_rate),
         "by_cause": {cause: was.book.misses.get(cause, 0) for cause in CAUSES},
         "multipliers": {currency: significant(value) for currency, value in was.multipliers.items()},
+    }
+
+
+def _slice(one: ReplicaSlice) -> dict[str, Any]:
+    """Return one replica in one slice of time; of many replicas only the busiest are given."""
+    return {
+        "replica": one.replica,
+        "pool": one.pool,
+        "at": iso(one.at_us),
+        "requests": one.requests,
+        "prompt_tokens": one.prompt_tokens,
+        "hit_tokens": one.hit_tokens,
     }
 
 

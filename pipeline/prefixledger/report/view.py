@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Event,
         Finding,
         Replica,
+        ReplicaSlice,
         Rung,
         Source,
     )
@@ -230,6 +231,7 @@ class ReportView:
         spend: Money in all, and by model, tenant, provider, service tier and day.
         silent_writes: Caches that were written on a day and never read.
         advice: Changes that were replayed on this log and pay.
+        replica_slices: Replicas over time.
         earlier: The stretch before the window; None where the log does not hold the whole of it.
     """
 
@@ -254,6 +256,7 @@ class ReportView:
     reconciliation: Reconciliation | None = None
     silent_writes: tuple[SilentWrites, ...] = ()
     advice: Advice = NO_ADVICE
+    replica_slices: tuple[ReplicaSlice, ...] = ()
     earlier: Earlier | None = None
 
     @property

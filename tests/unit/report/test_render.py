@@ -140,10 +140,10 @@ def test_every_state_says_why_it_is_empty(state: str, words: str) -> None:
 
 
 def test_charts_stand_with_their_tables() -> None:
-    """Six charts, and the figures of each as a table below it."""
+    """Eight charts, the tree and its branch, and the figures of each as a table below it."""
     text = page_of("week")
-    assert text.count('<svg viewBox="0 0 880 ') == 6
-    for chart_id in ("time", "ladder", "capacity-1", "ttl-1"):
+    assert text.count('<svg viewBox="0 0 880 ') == 10
+    for chart_id in ("time", "heat", "ladder", "capacity-1", "ttl-1", "gaps-1"):
         after = text[text.index(f'id="fig-{chart_id}-title"') :]
         assert after.index("<details>") < after.index("</section>")
 
@@ -173,7 +173,7 @@ def test_the_account_shows_what_a_lower_tier_hit() -> None:
 
 
 def test_size_of_a_small_report() -> None:
-    """Under 300 KB with 168 slices, 20 tenants and 6 charts."""
+    """Under 300 KB with 168 slices, 20 tenants and 10 pictures."""
     assert len(page_of("week").encode()) < 300_000
 
 
@@ -215,7 +215,11 @@ def hostile_week(name: str) -> ReportView:
     view = report_data.week()
     lost = report_data.misses(evicted=9 * 10**6)
     groups = (Group(name, 5, 10**7, 10**6, lost), Group("b", 5, 10**8, 10**8, report_data.misses()))
-    prefixes = replace(view.prefixes, shown=tuple(replace(p, name=name) for p in view.prefixes.shown))
+    prefixes = replace(
+        view.prefixes,
+        shown=tuple(replace(p, name=name) for p in view.prefixes.shown),
+        tree=tuple(replace(p, name=name) for p in view.prefixes.tree),
+    )
     setup = report_data.setup(
         toml=name, capacity=name, notes=(name,), routing=name, ttl=name, residence=name, pricing=name
     )
@@ -240,6 +244,9 @@ def hostile_week(name: str) -> ReportView:
         breakdowns=(Breakdown(name, groups),),
         prefixes=prefixes,
         replicas=tuple(replace(r, name=name) for r in view.replicas),
+        replica_slices=tuple(
+            replace(s, replica=name if s.replica == "vllm-1" else "b") for s in view.replica_slices
+        ),
         events=(Event(name, view.events[0].at_us, name, (name,), name, 5),),
         curves=tuple(replace(c, pool=name, note=name) for c in (*view.curves, *view.curves)),
         findings=(Finding("evicted", name, 5, where=name, evidence=(name,), action=name),),

@@ -11,6 +11,8 @@ import pytest
 import report_data
 from prefixledger.report.charts import account_bar, ladder_waterfall, replica_load
 from prefixledger.report.curve_charts import capacity_curve, ttl_curve
+from prefixledger.report.gap_chart import gap_chart
+from prefixledger.report.heat_map import heat_map
 from prefixledger.report.parts import Replica
 from prefixledger.report.svg import _short_path
 from prefixledger.report.time_chart import over_time
@@ -23,6 +25,8 @@ CHARTS = {
     "ladder": lambda: ladder_waterfall(WEEK, "c"),
     "capacity": lambda: capacity_curve(WEEK.curves[0], "c"),
     "ttl": lambda: ttl_curve(WEEK.curves[0], "c"),
+    "gaps": lambda: gap_chart(WEEK.curves[0], "c"),
+    "heat": lambda: heat_map(WEEK, "c"),
 }
 
 
