@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -104,3 +104,14 @@ def random_log(rng: random.Random, *, output: str | None = None, longest: int = 
     ttl = rng.choice([-1, -1, 0, rng.randint(1, 10), rng.randint(5, 60)])
     saves = rng.choice([0.0, 0.0, 1.3])
     return Log(forest.parent, rows, block, capacity, replicas, ttl, output, resets, saves)
+
+
+def spread(log: Log) -> Log:
+    """Give every replica moments of its own: at equal times only the order within a replica is defined."""
+    for row in log.rows:
+        row.arrival = 4 * row.arrival + row.replica
+        row.hold, row.prefill = 4 * row.hold, 4 * (row.hold and row.prefill)
+    resets = [(4 * at + replica, replica, force) for at, replica, force in log.resets]
+    output = "at_release" if log.output == "as_decoded" else log.output  # growth would fall anywhere
+    ttl = 4 * log.ttl if log.ttl > 0 else log.ttl
+    return replace(log, resets=sorted(resets), hit_saves_us=0.0, output=output, ttl=ttl)

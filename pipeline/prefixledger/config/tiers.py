@@ -55,7 +55,7 @@ TIER_COMMENTS = {
     ("Tier", "scope"): " | ".join(SCOPES),
     ("Tier", "write"): " | ".join(WRITES),
     ("Tier", "inclusive"): "whether what is read stays in the tier",
-    ("Tier", "promote"): "whether what is read is cached above again",
+    ("Tier", "promote"): "whether what is read is cached above again (false: profile vllm without a TTL)",
     ("Tier", "min_load_tokens"): "fewer are computed rather than read",
     ("Tier", "chunk_tokens"): "written and read in whole chunks of this size; 0: block by block",
     ("Tier", "output"): "whether what was generated is written too",
@@ -146,11 +146,18 @@ class Tier(Part):
                 'write capacity = "512GiB", or "unlimited" for all that it could ever bring',
                 at=("tier", "capacity"),
             )
-        if not self.promote:
+        if not self.promote and TIER_KINDS[self.kind].profile == "sglang":
             raise refusal(
-                "promote = false cannot be replayed",
-                "what is read from the tier is cached above again; leave promote out",
+                "promote = false contradicts profile 'sglang'",
+                "its tree holds no block whose parent it does not hold, so what is loaded back is cached above again: leave "
+                'promote out, or replay profile "vllm"',
                 at=("tier", "promote"),
+            )
+        if not self.promote and not self.inclusive:
+            raise refusal(
+                "inclusive = false contradicts promote = false",
+                "what is read would stay nowhere: leave one of them out",
+                at=("tier", "inclusive"),
             )
         if not self.inclusive and self.write != "on-evict":
             raise refusal(

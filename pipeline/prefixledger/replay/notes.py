@@ -204,6 +204,11 @@ def _tier_notes(run: PoolRun) -> Iterator[str]:
         f"{tier.write.replace('-', ' ')}{chunks}; what it hits is counted in hit_host_tokens, an evicted block was in neither "
         "tier, and needed capacities are those of the cache above alone; there is no capacity curve"
     )
+    if not tier.promote:
+        yield (
+            f"pool {pool!r}: what is read from the lower tier takes room while its request runs and is not cached above again; "
+            "what is computed behind it is, out of reach until somebody computes what was read"
+        )
     if run.plan.residence.hit_saves_us > 0:
         yield f"pool {pool!r}: hits in the lower tier do not shorten the estimated prefill"
     if tier.kind == "hicache":

@@ -122,6 +122,9 @@ def run_pool(plan: PoolPlan, log: Log, chains: Chains, *, evidence: bool = True)
     )
     if plan.pool.tier is None:
         return run
+    if outcome.host_blocks is not None:
+        host_blocks = outcome.host_blocks[order].astype(np.int64)
+        return replace(run, hit_blocks=run.hit_blocks + host_blocks, host_blocks=host_blocks)
     assert outcome.stored_blocks is not None
     shown_us = None if outcome.shown_us is None else outcome.shown_us[order]
     return _with_tier(run, outcome.stored_blocks[order], shown_us)

@@ -17,8 +17,9 @@ from prefixledger.replay.queued import queue_up, reach_blocks
 from prefixledger.replay.sglang import radix_pool
 from prefixledger.replay.sglang_running import replay_running
 from prefixledger.replay.textbook import BlockTraffic, replay_textbook
-from prefixledger.replay.tiers import NEVER_US
+from prefixledger.replay.tiers import NEVER_US, tier_rules
 from prefixledger.replay.touches import vllm_cap_blocks
+from prefixledger.replay.unpromoted import replay_unpromoted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,7 +44,8 @@ class Outcome:
     had keyed by then; None where the profile has no lower tier. ``shown_us`` is when each showed its prompt to others, and
     ``tiers.NEVER_US`` where it never did; None where it does so when it is admitted. ``preempted`` is how often each lost its room to output, and
     ``recompute_tokens`` what was computed again for that; None where the profile never preempts. ``in_flight`` numbers
-    lookups by their queue; None where whatever is computed is shown at once. ``paths`` are those down to ``path_end``; None:
+    lookups by their queue; None where whatever is computed is shown at once. ``host_blocks`` are those that each read from
+    a lower tier, behind its hits; None where that follows the cache above and is replayed after it. ``paths`` are those down to ``path_end``; None:
     not kept.
     """
 
@@ -64,6 +66,7 @@ class Outcome:
     recompute_tokens: NDArray[np.int64] | None = None
     hosted: HostedRun | None = None
     in_flight: InFlight | None = None
+    host_blocks: NDArray[np.int32] | None = None
     paths: Paths | None = None
 
 
@@ -85,6 +88,8 @@ def run_profile(plan: PoolPlan, log: Log, chains: Chains, *, removals: bool = Tr
         one_at_a_time = plan.residence.mode == "none" and plan.residence.output == "ignore"
         run = _run_sglang if one_at_a_time else _run_sglang_running
         return run(plan, log, chains, removals=removals)
+    if plan.pool.tier is not None and not plan.pool.tier.promote:
+        return _run_unpromoted(plan, log, chains)
     return _run_vllm(plan, log, chains, removals=removals)
 
 
@@ -138,6 +143,41 @@ def _run_vllm(plan: PoolPlan, log: Log, chains: Chains, *, removals: bool) -> Ou
         stored_blocks=replayed.stored_blocks,
         preempted=replayed.preempted,
         recompute_tokens=replayed.recompute_tokens,
+        paths=Paths(asked.traffic.path_offset, asked.traffic.path_chain),
+    )
+
+
+def _run_unpromoted(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
+    """Replay the cache and its lower tier at once: what is read decides what the cache above holds."""
+    asked = _queued(plan, log, chains)
+    done = replay_unpromoted(
+        asked.traffic,
+        chains,
+        tier_rules(plan.pool, plan.block_size),
+        pack_resets(plan.fleet.resets),
+        block_size=plan.block_size,
+        replicas=len(plan.fleet.replicas),
+        capacity_blocks=plan.capacity_blocks,
+        output=asked.output,
+        hit_saves_us=plan.residence.hit_saves_us,
+        unhashed_in_line=plan.pool.cache.unhashed_in_line,
+    )
+    found = done.found
+    return Outcome(
+        cap_blocks=_caps(log, plan.mine[asked.queue], plan.block_size),
+        hit_blocks=found.hit_blocks,
+        admitted_us=found.admitted_us,
+        refused=found.refused,
+        reset_ignored=found.reset_ignored,
+        gone=done.gone,
+        first_eviction_us=found.first_eviction_us,
+        path_end=asked.path_end,
+        touched_blocks=None if asked.output is None else asked.output.keyed_blocks,
+        queue=asked.queue,
+        finished_us=None if plan.residence.mode == "none" else found.finished_us,
+        preempted=found.preempted,
+        recompute_tokens=found.recompute_tokens,
+        host_blocks=done.host_blocks,
         paths=Paths(asked.traffic.path_offset, asked.traffic.path_chain),
     )
 

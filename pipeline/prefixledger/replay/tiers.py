@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from prefixledger.replay.fleet import Fleet
     from prefixledger.replay.touches import PoolLog
 
-_WRITES = {"through": kernel.THROUGH, "through-selective": kernel.SELECTIVE, "on-evict": kernel.ON_EVICT}
+WRITES = {"through": kernel.THROUGH, "through-selective": kernel.SELECTIVE, "on-evict": kernel.ON_EVICT}
 _FIRST_ROWS = 4096
 
 NEVER_US = np.iinfo(np.int64).max
@@ -41,6 +41,7 @@ class TierRules:
         min_blocks: The least that is read.
         chunk_blocks: Blocks of a chunk; only whole ones are written and read.
         output: Whether what was generated is written too.
+        promote: Whether what is read is cached above again.
     """
 
     capacity_blocks: int | None
@@ -50,6 +51,7 @@ class TierRules:
     min_blocks: int = 0
     chunk_blocks: int = 1
     output: bool = True
+    promote: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,7 @@ def tier_rules(pool: Pool, block_size: int) -> TierRules:
         min_blocks=-(-pool.tier.min_load_tokens // block_size),
         chunk_blocks=max(-(-pool.tier.chunk_tokens // block_size), 1),
         output=pool.tier.output,
+        promote=pool.tier.promote,
     )
 
 
@@ -112,11 +115,16 @@ def check_tier(pool: Pool, fleet: Fleet, block_size: int) -> None:
     Raises:
         UsageError: One replica got new weights under a store that all share: whose blocks are worthless is not known. Or
             the cache above has a TTL and the tier does not keep all that expires there: whose loss a miss is cannot be
-            told then.
+            told then. Or it has one, and what is read from the tier is not cached above again.
     """
     if pool.tier is None:
         return
     rules = tier_rules(pool, block_size)
+    if pool.cache.ttl_us is not None and not rules.promote:
+        raise UsageError(
+            f"pool {pool.name!r}: a TTL of {pool.cache.ttl} cannot be replayed with promote = false",
+            hint="leave the TTL out, no engine has one; or leave promote out",
+        )
     keeps_all = rules.write != "through-selective" and rules.output
     if pool.cache.ttl_us is not None and not (keeps_all and max(rules.min_blocks, rules.chunk_blocks) <= 1):
         raise UsageError(
@@ -167,7 +175,7 @@ def replay_tier(rules: TierRules, log: PoolLog, upper: Upper) -> TierHits:
         read_only(gone.first, np.int32),
         read_only(gone.end, np.int32),
         int(capacity),
-        _WRITES[rules.write],
+        WRITES[rules.write],
         rules.inclusive,
         rules.min_blocks,
         rules.chunk_blocks,

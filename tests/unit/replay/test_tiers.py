@@ -20,7 +20,7 @@ from prefixledger.replay.sglang_running import replay_running
 from prefixledger.replay.tiers import NEVER_US, TierRules, Upper, replay_tier
 from prefixledger.replay.touches import PoolLog, vllm_cap_blocks
 from support import shared
-from twins.forests import Log, random_log
+from twins.forests import Log, random_log, spread
 from twins.tiers import WatchedTree, WatchedTwin, run_tiers
 from twins.vllm_blocks import Row
 
@@ -130,18 +130,7 @@ def _fitting(log: Log, rules: TierRules, profile: str) -> Log:
         for row in log.rows:
             row.prefill = max(row.prefill, 1)
             row.hold = max(row.hold, row.prefill)
-    return _spread(log) if rules.shared else log
-
-
-def _spread(log: Log) -> Log:
-    """Give every replica moments of its own: at equal times only the order within a replica is defined."""
-    for row in log.rows:
-        row.arrival = 4 * row.arrival + row.replica
-        row.hold, row.prefill = 4 * row.hold, 4 * (row.hold and row.prefill)
-    resets = [(4 * at + replica, replica, force) for at, replica, force in log.resets]
-    output = "at_release" if log.output == "as_decoded" else log.output  # growth would fall anywhere
-    ttl = 4 * log.ttl if log.ttl > 0 else log.ttl
-    return replace(log, resets=sorted(resets), hit_saves_us=0.0, output=output, ttl=ttl)
+    return spread(log) if rules.shared else log
 
 
 def _assert_follows(

@@ -28,6 +28,7 @@ def tiers(draw, scope=None):
         min_load_tokens=draw(st.sampled_from([0, 0, 3])),
         chunk_tokens=draw(st.sampled_from([0, 0, 4])) if write != "on-evict" else 0,
         output=draw(st.booleans()),
+        promote=draw(st.sampled_from([True, True, False])),
     )
 
 
@@ -43,6 +44,11 @@ def _keeps_all(tier: Tier) -> Tier:
     """Return a tier that keeps whatever expires above."""
     write = "through" if tier.write == "through-selective" else tier.write
     return tier.model_copy(update={"write": write, "min_load_tokens": 0, "chunk_tokens": 0, "output": True})
+
+
+def _promoting(tier: Tier, *, always: bool) -> Tier:
+    """Return a tier that caches above again what is read, unless it may do without."""
+    return tier.model_copy(update={"promote": tier.promote or always or not tier.inclusive})
 
 
 _PROFILES = st.sampled_from(["vllm", "sglang"])
@@ -80,6 +86,7 @@ def _missed(files) -> Counter:
 def test_the_ladder_equals_the_causes_with_a_tier(rows, tier, capacity, happened, profile, ttl):
     """A tier takes from the last rung what it hits, and keeps what expires; a shared one leaves no loss to routing and resets."""
     tier = tier if ttl == "none" else _keeps_all(tier)
+    tier = _promoting(tier, always=profile == "sglang" or ttl != "none")
     files, summary = replay_log(make_log(rows), _scenario(tier, capacity, profile, ttl), happened)
     facts, missed = rows_of(files, "lookup_facts"), _missed(files)
 
@@ -105,7 +112,7 @@ def test_the_ladder_equals_the_causes_with_a_tier(rows, tier, capacity, happened
 def test_a_tier_only_adds_hits(rows, tier, capacity, happened, profile, ttl):
     """With requests that run and decode: the cache above does the same, so hits only come on top, up to the cap."""
     log = make_log(rows)
-    tier = tier if ttl == "none" else _keeps_all(tier)
+    tier = _promoting(tier if ttl == "none" else _keeps_all(tier), always=True)
 
     without, _ = replay_log(log, _scenario(None, capacity, profile, ttl), happened)
     files, summary = replay_log(log, _scenario(tier, capacity, profile, ttl), happened)
@@ -181,7 +188,14 @@ def test_new_weights_under_a_shared_store_are_refused():
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('[tier]\ncapacity = "5 blocks"\npromote = false', "promote = false cannot be replayed"),
+        (
+            '[cache]\nprofile = "sglang"\n[tier]\npromote = false',
+            "promote = false contradicts profile 'sglang'",
+        ),
+        (
+            '[tier]\ncapacity = "5 blocks"\nwrite = "on-evict"\ninclusive = false\npromote = false',
+            "inclusive = false contradicts promote = false",
+        ),
         ('[tier]\ncapacity = "5 blocks"\ninclusive = false', "contradicts write = 'through'"),
         ('[tier]\ncapacity = "5 blocks"\nwrite = "back"', "no write policy 'back'"),
         ('[tier]\ncapacity = "5 blocks"\nscope = "rack"', "no scope 'rack'"),
@@ -278,6 +292,70 @@ def test_a_tier_that_lets_go_of_what_expires_is_refused(options):
 
     with pytest.raises(UsageError, match="lets go of what expires above"):
         replay_log(log, _scenario(Tier(capacity="9 blocks", **options), ttl="5m"), ())
+
+
+def _taking_turns() -> list[dict]:
+    """Two prompts of two blocks and a partial one: a cache of three holds one."""
+    ids = [[1, 2], [3, 4], [1, 2], [1, 2], [3, 4]]
+    return [{"at_us": 4 * n * SECOND, "ids": each, "prompt_tokens": 33} for n, each in enumerate(ids)]
+
+
+@pytest.mark.parametrize("runs", [False, True], ids=["one at a time", "running"])
+def test_what_is_read_without_being_promoted_is_read_again(runs, tmp_path):
+    """The second prompt pushes out the first, whose reads push out the second and leave nothing above; the books close."""
+    rows = _taking_turns()
+    if runs:
+        rows = [{**row, "finished_at": row["at_us"] + SECOND} for row in rows]
+    workspace = write_workspace(tmp_path, rows)
+    scenarios = {
+        promote: _scenario(Tier(capacity="9 blocks", promote=promote)).model_copy(
+            update={"name": str(promote)}
+        )
+        for promote in (True, False)
+    }
+
+    books = {}
+    for promote, scenario in scenarios.items():
+        summary = run(workspace, scenario)
+        attribute.run(workspace, scenario.name)
+        books[promote] = read(summary, "lookups")
+        assert any("not cached above again" in note for note in summary.notes) != promote
+
+    above = {p: [row["hit_tokens"] - row["hit_host_tokens"] for row in books[p]] for p in books}
+    assert above == {True: [0, 0, 0, 32, 0], False: [0, 0, 0, 0, 0]}
+    for each in books.values():
+        assert [row["hit_tokens"] for row in each] == [0, 0, 32, 32, 32]
+        assert [row["miss_evicted_tokens"] for row in each] == [0] * 5
+
+
+def test_nobody_holds_above_what_it_read_from_a_shared_store():
+    """A replica that read a prompt and did not keep it is not where others should have asked for it."""
+    own = {"ids": [1, 2], "prompt_tokens": 33}
+    rows = [
+        {**own, "replica": "a"},
+        {"ids": [3, 4], "prompt_tokens": 33, "replica": "a"},
+        {**own, "replica": "b"},
+        {"ids": [5, 6], "prompt_tokens": 33, "replica": "c"},
+        {"ids": [7, 8], "prompt_tokens": 33, "replica": "c"},
+        {**own, "replica": "d"},
+    ]
+    log = make_log([{**row, "at_us": n * SECOND} for n, row in enumerate(rows)])
+
+    def resident(promote: bool) -> list[int | None]:
+        tier = Tier(capacity="4 blocks", scope="fleet", promote=promote)
+        files, _ = replay_log(log, _scenario(tier), ())
+        return [s["resident_replica"] for s in rows_of(files, "facts") if s["lookup"] == 5]
+
+    assert resident(True) == [1]
+    assert resident(False) == [None]
+
+
+def test_a_ttl_is_refused_where_what_is_read_is_not_cached_again():
+    """No engine has one, and what would expire above is not followed."""
+    log = make_log([{"at_us": SECOND, "ids": [1]}])
+
+    with pytest.raises(UsageError, match="promote = false"):
+        replay_log(log, _scenario(Tier(capacity="9 blocks", promote=False), ttl="5m"), ())
 
 
 def test_chunks_are_written_and_read_whole():
