@@ -10,13 +10,12 @@ from dataclasses import replace
 from decimal import Decimal
 
 from prefixledger.report.books import Book, Detail, Observed
+from prefixledger.report.curve_parts import CapacityMark, CapacityPoint, Curves, TtlPoint
 from prefixledger.report.findings import derive
 from prefixledger.report.parts import (
     Breakdown,
     Bucket,
-    CapacityPoint,
     Cost,
-    Curves,
     Event,
     Group,
     Prefix,
@@ -26,7 +25,6 @@ from prefixledger.report.parts import (
     Rung,
     Source,
     Timeline,
-    TtlPoint,
 )
 from prefixledger.report.view import Provenance, ReportView, Result, Setup, Window
 from prefixledger.schema import CAUSES
@@ -178,11 +176,16 @@ def replica_slices(rows: tuple[Bucket, ...]) -> tuple[ReplicaSlice, ...]:
 
 def curves(total: int, ideal: int) -> Curves:
     """Curves that rise and flatten."""
+
+    def reached(blocks: float) -> float:
+        return 1 - math.exp(-((blocks / 45_000) ** 0.8))
+
     capacity = tuple(
-        CapacityPoint(
-            round(500 * 1.06**i), round(ideal * (1 - math.exp(-(((500 * 1.06**i) / 45_000) ** 0.8))))
-        )
-        for i in range(110)
+        CapacityPoint(at, round(ideal * reached(at)), round(ideal * reached(1.6 * at)))
+        for at in sorted({60_000, *(round(500 * 1.06**i) for i in range(110))})
+    )
+    marks = tuple(
+        CapacityMark(share, at, round(ideal * reached(at))) for share, at in ((0.9, 127_600), (0.95, 177_200))
     )
     ttl = tuple(
         TtlPoint(
@@ -192,7 +195,19 @@ def curves(total: int, ideal: int) -> Curves:
         )
         for i in range(95)
     )
-    return Curves("engine", total, capacity, 60_000, 16, 2_097_152, ttl, None, "Without running requests.")
+    return Curves(
+        "engine",
+        total,
+        capacity,
+        60_000,
+        16,
+        2_097_152,
+        ttl,
+        None,
+        "Without running requests.",
+        marks,
+        REPLICAS,
+    )
 
 
 def events() -> tuple[Event, ...]:

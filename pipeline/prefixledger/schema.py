@@ -434,6 +434,22 @@ CAPACITY_CURVE = Table(
         Column("capacity_blocks", "int", "usable blocks per replica"),
         Column("hit_blocks", "int", "blocks that hit at that capacity"),
         Column("hit_tokens", "int", "the same in tokens"),
+        Column(
+            "clairvoyant_tokens",
+            "int",
+            "tokens that no policy could exceed at it, at some points",
+            nullable=True,
+        ),
+    ),
+)
+
+CAPACITY_MARKS = Table(
+    "capacity_marks",
+    (
+        Column("pool", "small", "index of the pool"),
+        Column("share", "float", "of the hits without a limit"),
+        Column("capacity_blocks", "int", "smallest capacity that hits so much, usable blocks per replica"),
+        Column("hit_tokens", "int", "tokens that hit at it"),
     ),
 )
 

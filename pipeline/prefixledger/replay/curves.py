@@ -159,15 +159,35 @@ def thin(curve: CapacityCurve | TtlCurve, points: int) -> tuple[NDArray[np.int64
     return chosen, curve.hits_at(chosen)
 
 
+def reusable(
+    touches: Touches, *, ttl_us: int | None = None
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+    """Return slot, previous slot, begin and end of all pieces that may hit and were used since the last reset.
+
+    Args:
+        touches: The pool.
+        ttl_us: Leave out what was used longer ago.
+
+    Returns:
+        int32[k] each, by slot, then by depth.
+    """
+    pieces = np.diff(touches.piece_offset)
+    slot = np.repeat(np.arange(pieces.size, dtype=np.int32), pieces)
+    end = np.minimum(touches.piece_end, touches.log.cap_blocks[touches.order][slot]).astype(np.int32)
+    begin = np.zeros_like(end)
+    begin[1:] = np.where(slot[1:] == slot[:-1], touches.piece_end[:-1], 0)
+    chosen = (touches.piece_previous >= touches.epoch_start[slot]) & (begin < end)
+    if ttl_us is not None:
+        at_us = touches.log.admitted_us[touches.order]
+        chosen &= at_us[slot] - at_us[touches.piece_previous] <= ttl_us
+    return slot[chosen], touches.piece_previous[chosen], begin[chosen], end[chosen]
+
+
 def _steps(
     touches: Touches, ttl_us: int | None
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
     """Return replica, smallest capacity and number of blocks: each next block of a step needs one block more."""
-    slot, previous, begin, end = _reusable(touches)
-    lookup, earlier = touches.order[slot], touches.order[previous]
-    if ttl_us is not None:
-        chosen = touches.log.admitted_us[lookup] - touches.log.admitted_us[earlier] <= ttl_us
-        slot, previous, begin, end = slot[chosen], previous[chosen], begin[chosen], end[chosen]
+    slot, previous, begin, end = reusable(touches, ttl_us=ttl_us)
     offset = np.searchsorted(slot, np.arange(len(touches.log) + 1)).astype(np.int64)
     steps = capacity_steps(touches, offset, previous, end, end - begin, ttl_us=ttl_us)
     return touches.log.replica[touches.order[slot[steps[:, QUERY]]]], steps[:, CAPACITY], steps[:, BLOCKS]
@@ -175,23 +195,10 @@ def _steps(
 
 def _gaps(touches: Touches) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
     """Return replica, gap since the last use, and number of blocks of every piece that was there before."""
-    slot, previous, begin, end = _reusable(touches)
+    slot, previous, begin, end = reusable(touches)
     lookup, earlier = touches.order[slot], touches.order[previous]
     gap_us = touches.log.admitted_us[lookup] - touches.log.admitted_us[earlier]
     return touches.log.replica[lookup], gap_us, (end - begin).astype(np.int64)
-
-
-def _reusable(
-    touches: Touches,
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-    """Return slot, previous slot, begin and end of all that may hit and was used since the last reset."""
-    pieces = np.diff(touches.piece_offset)
-    slot = np.repeat(np.arange(pieces.size, dtype=np.int32), pieces)
-    end = np.minimum(touches.piece_end, touches.log.cap_blocks[touches.order][slot]).astype(np.int32)
-    begin = np.zeros_like(end)
-    begin[1:] = np.where(slot[1:] == slot[:-1], touches.piece_end[:-1], 0)
-    chosen = (touches.piece_previous >= touches.epoch_start[slot]) & (begin < end)
-    return slot[chosen], touches.piece_previous[chosen], begin[chosen], end[chosen]
 
 
 def _largest_slots(touches: Touches) -> int:

@@ -27,6 +27,7 @@ _FILES = {
     "shared": schema.SHARED,
     "lookup_shared": schema.LOOKUP_SHARED,
     "capacity_curve": schema.CAPACITY_CURVE,
+    "capacity_marks": schema.CAPACITY_MARKS,
     "ttl_curve": schema.TTL_CURVE,
 }
 NOTE = (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prefixledger import schema, schema_contents
+from prefixledger import schema_contents
 from prefixledger.config.scenario import default_scenario, dump
 from prefixledger.index import load
 from prefixledger.index.conversations import conversations
@@ -14,7 +14,7 @@ from prefixledger.replay import tables
 from prefixledger.replay.chains import build_chains
 from prefixledger.replay.changes import find_changes, with_changes
 from prefixledger.replay.contents import needed, read_contents
-from prefixledger.replay.curves import capacity_curve, thin, ttl_curve
+from prefixledger.replay.curve_tables import curve_files
 from prefixledger.replay.engine_events import tell_events
 from prefixledger.replay.engine_facts import logs_weights, read_engine_facts
 from prefixledger.replay.facts import pool_evidence, pool_warm_ups
@@ -31,7 +31,6 @@ from prefixledger.replay.pages import in_pages
 from prefixledger.replay.plan import make_plan
 from prefixledger.replay.pool_run import run_pool
 from prefixledger.replay.pools import replayed_rows
-from prefixledger.replay.replayed_curve import replayed_curve
 from prefixledger.replay.seeds import drawn_again
 from prefixledger.replay.shared_nodes import shared_nodes
 from prefixledger.replay.store import check_name, keep, reuse
@@ -52,12 +51,8 @@ if TYPE_CHECKING:
     from prefixledger.replay.numbering import Numbering
     from prefixledger.replay.pool_run import PoolRun
     from prefixledger.replay.summary import ReplaySummary
-    from prefixledger.replay.touches import Touches
     from prefixledger.replay.warmup import WarmUp
     from prefixledger.workspace import Workspace
-
-CURVE_POINTS = 200
-"""Points of a stored curve; at each the number is exact."""
 
 
 def run(
@@ -205,7 +200,7 @@ def replay_log(
         "ladder.parquet": tables.ladder(runs, rungs, ideal, numbering),
         "shared.parquet": tables.shared(shared, log),
         "lookup_shared.parquet": tables.lookup_shared(shared),
-        **_curves(runs, touches),
+        **curve_files(runs, touches),
     }
     if (survival := tables.survival(runs)) is not None:
         files["survival.parquet"] = survival
@@ -227,23 +222,3 @@ def _warm_ups(log: Log, runs: Sequence[PoolRun]) -> Iterator[WarmUp]:
     since_us = covered_since(number_sources(log.rows), started_us)[log.lookups.request_row]
     for run in runs:
         yield from pool_warm_ups(run, since_us, int(started_us[-1] - started_us[0]))
-
-
-def _curves(runs: Sequence[PoolRun], touches: Sequence[Touches]) -> dict[str, pa.Table]:
-    """Draw both curves of every pool; of a cache that is no stack, or whose lookup is skipped, there are but replays, of the textbook not even those."""
-    pairs = list(zip(runs, touches, strict=True))
-    capacity = [
-        (run, *replayed_curve(run))
-        if run.plan.pool.cache.profile == "sglang" or run.log.bypassed is not None
-        else (run, *thin(capacity_curve(touched, ttl_us=run.plan.ttl_us), CURVE_POINTS))
-        for run, touched in pairs
-        if run.plan.pool.cache.profile != "textbook" and run.plan.pool.tier is None and run.hosted is None
-    ]
-    ttl = [
-        (run, *(thin(ttl_curve(touched), CURVE_POINTS) if run.hosted is None else run.hosted.ttl_curve()))
-        for run, touched in pairs
-    ]
-    return {
-        "capacity_curve.parquet": tables.curve(schema.CAPACITY_CURVE, "capacity_blocks", capacity),
-        "ttl_curve.parquet": tables.curve(schema.TTL_CURVE, "ttl_us", ttl),
-    }

@@ -41,7 +41,7 @@ def lookup_facts(runs: Sequence[PoolRun], numbering: Numbering, log: Log) -> pa.
 
     arrival = column(lambda run: run.lookup)
     last_block = column(lambda run: run.last_block)
-    return _table(
+    return typed_table(
         schema.LOOKUP_FACTS,
         {
             "lookup": np.arange(arrival.size),
@@ -86,7 +86,7 @@ def ladder(
     """Return LADDER, by lookup; ``ideal`` is in order of arrival."""
     arrival = _all(runs, lambda run: run.lookup)[numbering.order]
     columns = {name: np.concatenate([rung[name] for rung in rungs])[numbering.order] for name in rungs[0]}
-    return _table(
+    return typed_table(
         schema.LADDER, {"lookup": np.arange(arrival.size), **columns, "ideal_blocks": ideal[arrival]}
     )
 
@@ -94,7 +94,7 @@ def ladder(
 def events(runs: Sequence[PoolRun], numbering: Numbering) -> pa.Table:
     """Return EVENTS: every reset that took effect."""
     found = [(runs[place].plan, reset) for place, reset in numbering.events]
-    return _table(
+    return typed_table(
         schema.EVENTS,
         {
             "event": range(len(found)),
@@ -111,7 +111,7 @@ def events(runs: Sequence[PoolRun], numbering: Numbering) -> pa.Table:
 def replicas(runs: Sequence[PoolRun]) -> pa.Table:
     """Return REPLICAS."""
     found = [(run.plan.index, replica) for run in runs for replica in run.plan.fleet.replicas]
-    return _table(
+    return typed_table(
         schema.REPLICAS,
         {
             "replica": range(len(found)),
@@ -148,7 +148,7 @@ def removals(runs: Sequence[PoolRun], numbering: Numbering, chains: Chains) -> p
     last_block = number_blocks(chains).at(chain, end - 1)
     order = np.lexsort((last_block, lookup, replica, at_us))
     expired = np.concatenate([part.expired for part in gone])[order]
-    return _table(
+    return typed_table(
         schema.REMOVALS,
         {
             "lookup": _known(lookup[order]),
@@ -164,7 +164,7 @@ def removals(runs: Sequence[PoolRun], numbering: Numbering, chains: Chains) -> p
 def warmups(found: Iterable[WarmUp]) -> pa.Table:
     """Return WARMUPS, by replica and time."""
     rows = list(found)
-    return _table(
+    return typed_table(
         schema.WARMUPS,
         {
             "replica": [row.replica for row in rows],
@@ -181,7 +181,7 @@ def shared(found: SharedNodes, log: Log) -> pa.Table:
         pa.array(log.forest.namespace[found.node]), list(log.forest.namespaces)
     )
     keys = np.ascontiguousarray(log.forest.key[found.node], "<u8")
-    return _table(
+    return typed_table(
         schema.SHARED,
         {
             "node": found.node,
@@ -197,7 +197,7 @@ def shared(found: SharedNodes, log: Log) -> pa.Table:
 
 def lookup_shared(found: SharedNodes) -> pa.Table:
     """Return LOOKUP_SHARED; the lookups were given in order of their numbers."""
-    return _table(
+    return typed_table(
         schema.LOOKUP_SHARED,
         {
             "lookup": found.piece_lookup,
@@ -214,7 +214,7 @@ def draws(found: Sequence[Sequence[Draw]], runs: Sequence[PoolRun], numbering: N
     arrival = _all(runs, lambda run: run.lookup)[numbering.order]
     number[arrival] = np.arange(arrival.size)
     parts = [
-        _table(
+        typed_table(
             schema.DRAWS,
             {
                 "draw": np.full(one.lookup.size, one.draw),
@@ -229,25 +229,6 @@ def draws(found: Sequence[Sequence[Draw]], runs: Sequence[PoolRun], numbering: N
     ]
     whole = pa.concat_tables([schema.DRAWS.arrow().empty_table(), *parts])
     return whole.sort_by([("draw", "ascending"), ("lookup", "ascending")]).combine_chunks()
-
-
-def curve(
-    table: schema.Table, axis: str, points: Iterable[tuple[PoolRun, NDArray[np.int64], NDArray[np.int64]]]
-) -> pa.Table:
-    """Return CAPACITY_CURVE or TTL_CURVE from (pool, axis, hit blocks)."""
-    parts = [
-        _table(
-            table,
-            {
-                "pool": np.full(hits.size, run.plan.index),
-                axis: at,
-                "hit_blocks": hits,
-                "hit_tokens": hits * run.plan.block_size,
-            },
-        )
-        for run, at, hits in points
-    ]
-    return pa.concat_tables([table.arrow().empty_table(), *parts]).combine_chunks()
 
 
 def survival(runs: Sequence[PoolRun]) -> pa.Table | None:
@@ -274,7 +255,7 @@ def survival(runs: Sequence[PoolRun]) -> pa.Table | None:
             )
         },
     }
-    return _table(schema.SURVIVAL, columns)
+    return typed_table(schema.SURVIVAL, columns)
 
 
 def _all(runs: Sequence[PoolRun], of: Callable[[PoolRun], Any]) -> NDArray[Any]:
@@ -305,7 +286,8 @@ def _branches(values: NDArray[np.int64]) -> pa.Array:
     return _BRANCHES.take(pa.array(values, mask=values < 0))
 
 
-def _table(table: schema.Table, columns: Mapping[str, Any]) -> pa.Table:
+def typed_table(table: schema.Table, columns: Mapping[str, Any]) -> pa.Table:
+    """Return a table of the contract's types from its columns by name."""
     contract = table.arrow()
     arrays = []
     for field in contract:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prefixledger.report.books import rate
-from prefixledger.report.curve_charts import KNEE, between, knee
+from prefixledger.report.curve_charts import between
+from prefixledger.report.curve_parts import KNEE
 from prefixledger.report.gap_chart import LIVES_S, gaps, within
 from prefixledger.report.heat_map import coldest
 from prefixledger.report.load import peers
@@ -26,8 +27,9 @@ from prefixledger.report.routing_chart import unbeaten
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from prefixledger.report.curve_parts import Curves
     from prefixledger.report.load_parts import RoutingOption
-    from prefixledger.report.parts import Bucket, Curves
+    from prefixledger.report.parts import Bucket
     from prefixledger.report.view import ReportView
 
 
@@ -85,8 +87,8 @@ def ladder(view: ReportView) -> str:
 
 def capacity(curves: Curves) -> str:
     """Say what half and twice as much memory would give, and where the knee is."""
-    bend = knee(curves)
-    text = f"{whole(bend or 0)} blocks a replica give {KNEE * 100:.0f} % of what any size can"
+    bend = 0 if curves.knee is None else curves.knee.capacity_blocks
+    text = f"{whole(bend)} blocks a replica give {KNEE * 100:.0f} % of what any size can"
     if curves.capacity_today is None:
         return text
     today, half, twice = (_hit_at(curves, curves.capacity_today * n) for n in (1.0, 0.5, 2.0))

@@ -17,21 +17,12 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from prefixledger.report.parts import Curves
+    from prefixledger.report.curve_parts import Curves
 
 MOST_POINTS = 500
 """More than a line of 700 pixels can show."""
 
-KNEE = 0.95
-"""The knee is the smallest capacity with 95 % of the hits that the largest gives: beyond it memory buys little."""
-
 _TTL_TICKS_S = (1, 10, 60, 300, 900, 3_600, 14_400, 86_400, 604_800, 2_592_000)
-
-
-def knee(curves: Curves) -> int | None:
-    """Return the smallest capacity on the curve with 95 % of the hits of the largest; None without a curve."""
-    most = curves.capacity[-1].hit_tokens if curves.capacity else 0
-    return next((p.capacity_blocks for p in curves.capacity if most and p.hit_tokens >= KNEE * most), None)
 
 
 def capacity_curve(curves: Curves, chart_id: str) -> str:
@@ -53,8 +44,10 @@ def capacity_curve(curves: Curves, chart_id: str) -> str:
         axes.xaxis.set_minor_locator(NullLocator())
         axes.set_xlabel(f"blocks per replica, {curves.block_size} tokens each (each step is ten times more)")
         heading(axes, "Token hit rate, simulated")
-        today, bend = "", knee(curves)
-        if bend is not None and xs[0] < bend < xs[-1]:
+        best = _bound(axes, curves)
+        today, knee = "", curves.knee
+        bend = 0 if knee is None else knee.capacity_blocks
+        if xs[0] < bend < xs[-1]:
             axes.axvline(bend, color=MUTED, linewidth=0.9, linestyle=(0, (2, 2)), zorder=1)
             note(axes, f"knee: {whole(bend)}", (bend, axes.get_ylim()[0]), (6, 8), "left", "bottom", MUTED)
         if curves.capacity_today is not None:
@@ -65,8 +58,23 @@ def capacity_curve(curves: Curves, chart_id: str) -> str:
             figure,
             chart_id=chart_id,
             title="Hit rate by capacity",
-            description=f"From {percent(ys[0])} at {whole(xs[0])} blocks to {percent(ys[-1])} at {whole(xs[-1])}. {today}",
+            description=f"From {percent(ys[0])} at {whole(xs[0])} blocks to {percent(ys[-1])} at {whole(xs[-1])}. {today}{best}",
         )
+
+
+def _bound(axes: Axes, curves: Curves) -> str:
+    """Draw what no policy could exceed as a dashed line, and say it at today's capacity."""
+    known = [
+        (p.capacity_blocks, p.clairvoyant_tokens) for p in curves.capacity if p.clairvoyant_tokens is not None
+    ]
+    if len(known) > 1:
+        xs, ys = [max(at, 1) for at, _ in known], [tokens / curves.prompt_tokens for _, tokens in known]
+        axes.plot(xs, ys, color=MUTED, linewidth=1.4, linestyle=(0, (4, 3)))
+        heading(axes, "", aside="dashed: no order of eviction hits more")
+    if curves.bound is None:
+        return ""
+    most = percent(curves.bound.clairvoyant_tokens / curves.prompt_tokens)
+    return f" No order of eviction gives more than {most} with that memory."
 
 
 def ttl_curve(curves: Curves, chart_id: str) -> str:

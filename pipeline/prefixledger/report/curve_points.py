@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from prefixledger.config.kv_size import bytes_per_token
 from prefixledger.economics.rates import PRICE_LIST, resolve, varies
-from prefixledger.report.parts import CapacityPoint, Curves, TtlPoint
+from prefixledger.report.curve_parts import CapacityMark, CapacityPoint, Curves, TtlPoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,7 +33,8 @@ def pool_curves(summary: ReplaySummary, scenario: Scenario, marts: Marts) -> tup
     A pool that a provider runs, or that has a TTL and no capacity, is not ours to size: it has a TTL curve only.
     """
     folder = summary.folder
-    capacity, ttl = (pq.read_table(folder / f"{name}_curve.parquet") for name in ("capacity", "ttl"))
+    names = ("capacity_curve", "capacity_marks", "ttl_curve")
+    capacity, marks, ttl = (pq.read_table(folder / f"{name}.parquet") for name in names)
     facts = pq.read_table(
         folder / "lookup_facts.parquet", columns=["pool", "full_blocks", "stored_blocks", "refused"]
     )
@@ -42,6 +43,7 @@ def pool_curves(summary: ReplaySummary, scenario: Scenario, marts: Marts) -> tup
             one,
             scenario.pool[one.pool],
             _rows(capacity, one.pool),
+            _rows(marks, one.pool),
             _rows(ttl, one.pool),
             _card(scenario, one, marts),
             facts,
@@ -51,16 +53,17 @@ def pool_curves(summary: ReplaySummary, scenario: Scenario, marts: Marts) -> tup
     return tuple(sorted(found, key=lambda c: (-c.prompt_tokens, c.pool)))
 
 
-def _rows(table: pa.Table, pool: int) -> list[dict[str, int]]:
-    rows: list[dict[str, int]] = table.filter(pc.equal(table["pool"], pool)).to_pylist()
+def _rows(table: pa.Table, pool: int) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = table.filter(pc.equal(table["pool"], pool)).to_pylist()
     return rows
 
 
 def _curves(
     one: PoolSummary,
     pool: Pool,
-    capacity: list[dict[str, int]],
-    ttl: list[dict[str, int]],
+    capacity: list[dict[str, Any]],
+    marks: list[dict[str, Any]],
+    ttl: list[dict[str, Any]],
     card: RateCard | None,
     facts: pa.Table,
 ) -> Curves:
@@ -68,12 +71,15 @@ def _curves(
     stored = pc.coalesce(mine["stored_blocks"], mine["full_blocks"])
     full_tokens = (pc.sum(stored).as_py() or 0) * one.block_size
     shape = pool.model
+    ours = not pool.hosted and (one.capacity_blocks is not None or one.ttl_us is None)
     return Curves(
         pool=one.name,
         prompt_tokens=one.prompt_tokens,
         capacity=()
-        if pool.hosted or (one.capacity_blocks is None and one.ttl_us is not None)
-        else tuple(CapacityPoint(r["capacity_blocks"], r["hit_tokens"]) for r in capacity),
+        if not ours
+        else tuple(
+            CapacityPoint(r["capacity_blocks"], r["hit_tokens"], r["clairvoyant_tokens"]) for r in capacity
+        ),
         capacity_today=one.capacity_blocks,
         block_size=one.block_size,
         kv_bytes_per_block=None if shape is None else round(bytes_per_token(shape) * one.block_size),
@@ -87,6 +93,8 @@ def _curves(
         ),
         ttl_today_s=None if one.ttl_us is None else one.ttl_us / 1e6,
         note=_WHOLE_LOG + (_REPLAYED if one.profile == "sglang" else ""),
+        marks=tuple(CapacityMark(r["share"], r["capacity_blocks"], r["hit_tokens"]) for r in marks if ours),
+        replicas=len(one.replicas),
     )
 
 

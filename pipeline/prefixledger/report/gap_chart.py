@@ -16,7 +16,7 @@ from prefixledger.report.svg import STYLE, inline_svg
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from prefixledger.report.parts import Curves
+    from prefixledger.report.curve_parts import Curves
 
 _EDGES_S = (
     0.1, 0.3, 1, 3, 10, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600, 7_200, 14_400, 28_800, 86_400, 172_800, 604_800, 2_592_000,

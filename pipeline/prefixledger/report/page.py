@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from prefixledger.report.books import Book, Detail, EngineHour, Observed, ObservedHour
+    from prefixledger.report.curve_parts import CapacityPoint, Curves, TtlPoint
     from prefixledger.report.front import Action, FindingRow, Slice
     from prefixledger.report.gap_chart import Gaps
     from prefixledger.report.heat_map import HeatTable
     from prefixledger.report.icicle import Icicle
     from prefixledger.report.money import Cut, Spend
-    from prefixledger.report.parts import CapacityPoint, Curves, TtlPoint
     from prefixledger.report.view import ReportView
 
 GROUPS = (

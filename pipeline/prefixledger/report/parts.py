@@ -258,50 +258,6 @@ class Rung:
 
 
 @dataclass(frozen=True, slots=True)
-class CapacityPoint:
-    """Hits of a cache of one size."""
-
-    capacity_blocks: int
-    hit_tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class TtlPoint:
-    """Hits, and the price, under one time to live."""
-
-    ttl_s: float
-    hit_tokens: int
-    multiplier: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Curves:
-    """What other sizes and times to live would have given the lookups of one pool.
-
-    Attributes:
-        pool: Name of the pool.
-        prompt_tokens: Tokens asked of the lookups on the curves.
-        capacity: Points in order of size, exact each; nearly straight in between.
-        capacity_today: Usable blocks per replica today; None where no capacity was given.
-        block_size: Tokens per block of the pool on the curve.
-        kv_bytes_per_block: Size of one block, where the model's shape is known.
-        ttl: Points in order of time to live.
-        ttl_today_s: Time to live today; None where there is none.
-        note: What the curves leave out, e.g. running requests.
-    """
-
-    pool: str
-    prompt_tokens: int
-    capacity: tuple[CapacityPoint, ...] = ()
-    capacity_today: int | None = None
-    block_size: int = 0
-    kv_bytes_per_block: int | None = None
-    ttl: tuple[TtlPoint, ...] = ()
-    ttl_today_s: float | None = None
-    note: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Event:
     """A reset, a release or a change of scale, and what followed.
 

@@ -87,6 +87,11 @@ def tables(twin: dict[str, Any]) -> tuple[Csv, ...]:
         _of("routing.csv", "the same lookups under one routing", twin["routing"]),
         _of("ladder.csv", "one rung of the ladder of bounds", twin["ladder"]),
         _of("capacity_curve.csv", "hits of one capacity", twin["curves"]["capacity"]),
+        _of(
+            "capacity_targets.csv",
+            "the smallest capacity for a share of the hits that no limit would give",
+            twin["curves"]["targets"],
+        ),
         _of("ttl_curve.csv", "hits and price of one time to live", twin["curves"]["ttl"]),
         _of("events.csv", "one reset or release", twin["events"]),
         _of(

@@ -11,6 +11,7 @@ from prefixledger.report.length_parts import length_value
 from prefixledger.report.numbers import iso, significant
 from prefixledger.report.policy_parts import policy_value
 from prefixledger.report.ranking import ranking
+from prefixledger.report.twin_curves import curves_value
 from prefixledger.report.twin_money import spend_value
 from prefixledger.report.verdict import verdict
 from prefixledger.schema import CAUSES
@@ -51,7 +52,7 @@ def twin(view: ReportView, *, show_ids: bool = False) -> dict[str, Any]:
         "replica_slices": [_slice(one) for _, slices in rows_of(view) for one in slices],
         "balance": twin_parts.balance_value(view),
         "branches": twin_parts.branches_value(view),
-        "curves": twin_parts.curves_value(view),
+        "curves": curves_value(view),
         "routing": twin_parts.routing_value(view),
         "ranking": list(ranking(view.routing)),
         "engines": None if view.engines is None else twin_parts.engines_value(view.engines),

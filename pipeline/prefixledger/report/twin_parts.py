@@ -167,43 +167,6 @@ def balance_value(view: ReportView) -> list[dict[str, Any]]:
     ]
 
 
-def curves_value(view: ReportView) -> dict[str, Any]:
-    """Return the points of all curves, and today's settings."""
-    return {
-        "capacity": [
-            {
-                "pool": c.pool,
-                "capacity_blocks": p.capacity_blocks,
-                "hit_tokens": p.hit_tokens,
-                "token_hit_rate": significant(rate(p.hit_tokens, c.prompt_tokens)),
-            }
-            for c in view.curves
-            for p in c.capacity
-        ],
-        "ttl": [
-            {
-                "pool": c.pool,
-                "ttl_s": significant(p.ttl_s),
-                "hit_tokens": p.hit_tokens,
-                "token_hit_rate": significant(rate(p.hit_tokens, c.prompt_tokens)),
-                "multiplier": significant(p.multiplier),
-            }
-            for c in view.curves
-            for p in c.ttl
-        ],
-        "today": [
-            {
-                "pool": c.pool,
-                "prompt_tokens": c.prompt_tokens,
-                "block_size": c.block_size,
-                "capacity_blocks": c.capacity_today,
-                "ttl_s": significant(c.ttl_today_s),
-            }
-            for c in view.curves
-        ],
-    }
-
-
 def routing_value(view: ReportView) -> list[dict[str, Any]]:
     """Return the same lookups under other routings."""
     return [

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from prefixledger.attribute.reconcile import Reconciliation
     from prefixledger.attribute.spread import Spread
     from prefixledger.report.books import Book, Detail, Engines, Observed, SilentWrites
+    from prefixledger.report.curve_parts import Curves
     from prefixledger.report.key_changes import KeyChange
     from prefixledger.report.length_parts import LengthRange
     from prefixledger.report.load_parts import Balance, Branch, RoutingOption
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from prefixledger.report.parts import (
         Breakdown,
         Cost,
-        Curves,
         Event,
         Finding,
         Replica,

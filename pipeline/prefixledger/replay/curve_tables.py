@@ -1,0 +1,111 @@
+"""The curves of a replay as tables: thinned to points at which every number is exact."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from prefixledger import schema
+from prefixledger.replay.clairvoyant import clairvoyant_hits
+from prefixledger.replay.curves import CapacityCurve, capacity_curve, thin, ttl_curve
+from prefixledger.replay.replayed_curve import replayed_curve
+from prefixledger.replay.tables import typed_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from prefixledger.replay.pool_run import PoolRun
+    from prefixledger.replay.touches import Touches
+
+CURVE_POINTS = 200
+"""Points of a stored curve; at each the number is exact."""
+
+BOUND_POINTS = 25
+"""Points at which the clairvoyant bound stands beside a curve, today's capacity besides; each takes 5 ms of 50,000 requests."""
+
+
+MARKS = (0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
+"""Shares of the hits without a limit for which the smallest capacity is told."""
+
+
+def curve_files(runs: Sequence[PoolRun], touches: Sequence[Touches]) -> dict[str, pa.Table]:
+    """Draw the curves of every pool."""
+    pairs = list(zip(runs, touches, strict=True))
+    sizes = [_capacity(*pair) for pair in pairs if sizable(pair[0])]
+    return {
+        "capacity_curve.parquet": _joined(schema.CAPACITY_CURVE, [points for points, _ in sizes]),
+        "capacity_marks.parquet": _joined(schema.CAPACITY_MARKS, [marks for _, marks in sizes]),
+        "ttl_curve.parquet": _joined(schema.TTL_CURVE, [_ttl(*pair) for pair in pairs]),
+    }
+
+
+def sizable(run: PoolRun) -> bool:
+    """Return whether a pool has a capacity curve: no textbook cache, no lower tier, and memory that is ours to size."""
+    pool = run.plan.pool
+    return pool.cache.profile != "textbook" and pool.tier is None and run.hosted is None
+
+
+def stacked(run: PoolRun) -> bool:
+    """Return whether one pass gives the curve; else the cache is no stack, or a skipped lookup makes copies."""
+    return run.plan.pool.cache.profile != "sglang" and run.log.bypassed is None
+
+
+def _capacity(run: PoolRun, touched: Touches) -> tuple[dict[str, object], dict[str, object]]:
+    """Return the columns of CAPACITY_CURVE for one pool, today's capacity among the points, and of CAPACITY_MARKS.
+
+    Of a cache that is no stack only the replayed points are known, so its marks are points.
+    """
+    today = run.plan.capacity_blocks
+    if stacked(run):
+        curve = capacity_curve(touched, ttl_us=run.plan.ttl_us)
+        at, _ = thin(curve, CURVE_POINTS)
+        if today is not None and today >= at[0]:
+            at = np.unique(np.append(at, today))
+        hits = curve.hits_at(at)
+    else:
+        at, hits = replayed_curve(run)
+        curve = CapacityCurve(at, np.maximum.accumulate(hits))
+    points = {**_columns(run, "capacity_blocks", at, hits), "clairvoyant_tokens": _bound(run, touched, at)}
+    most = int(curve.hit_blocks[-1])
+    if not most:
+        return points, {}
+    wanted = [-(-most * round(100 * share) // 100) for share in MARKS]
+    if stacked(run):
+        marks = [curve.smallest_for(hits) for hits in wanted]
+    else:
+        marks = curve.capacity_blocks[np.searchsorted(curve.hit_blocks, wanted)].tolist()
+    chosen = np.asarray(marks, np.int64)
+    found = curve.hits_at(chosen) if stacked(run) else hits[np.searchsorted(at, chosen)]
+    return points, {**_columns(run, "capacity_blocks", chosen, found), "share": MARKS}
+
+
+def _bound(run: PoolRun, touched: Touches, at: NDArray[np.int64]) -> pa.Array:
+    chosen = np.zeros(at.size, np.bool_)
+    chosen[np.linspace(0, at.size - 1, min(BOUND_POINTS, at.size)).round().astype(np.int64)] = True
+    chosen |= at == run.plan.capacity_blocks
+    tokens = np.zeros(at.size, np.int64)
+    tokens[chosen] = clairvoyant_hits(touched, at[chosen], ttl_us=run.plan.ttl_us) * run.plan.block_size
+    return pa.array(tokens, mask=~chosen)
+
+
+def _ttl(run: PoolRun, touched: Touches) -> dict[str, object]:
+    at, hits = thin(ttl_curve(touched), CURVE_POINTS) if run.hosted is None else run.hosted.ttl_curve()
+    return _columns(run, "ttl_us", at, hits)
+
+
+def _columns(run: PoolRun, axis: str, at: NDArray[np.int64], hits: NDArray[np.int64]) -> dict[str, object]:
+    return {
+        "pool": np.full(hits.size, run.plan.index),
+        axis: at,
+        "hit_blocks": hits,
+        "hit_tokens": hits * run.plan.block_size,
+    }
+
+
+def _joined(table: schema.Table, parts: Sequence[dict[str, object]]) -> pa.Table:
+    whole = [typed_table(table, part) for part in parts if part]
+    return pa.concat_tables([table.arrow().empty_table(), *whole]).combine_chunks()

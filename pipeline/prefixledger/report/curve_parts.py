@@ -1,0 +1,131 @@
+"""What other sizes and times to live would have given, as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+KNEE = 0.95
+"""Share of the hits without a limit beyond which memory buys little."""
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityPoint:
+    """Hits of a cache of one size.
+
+    Attributes:
+        capacity_blocks: Usable blocks per replica.
+        hit_tokens: What the cache hits.
+        clairvoyant_tokens: What no policy of eviction could exceed; None where it was not computed.
+    """
+
+    capacity_blocks: int
+    hit_tokens: int
+    clairvoyant_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityMark:
+    """The smallest capacity that hits a share of what no limit would hit.
+
+    Attributes:
+        share: 0 to 1.
+        capacity_blocks: Usable blocks per replica.
+        hit_tokens: What it hits.
+    """
+
+    share: float
+    capacity_blocks: int
+    hit_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class TtlPoint:
+    """Hits, and the price, under one time to live."""
+
+    ttl_s: float
+    hit_tokens: int
+    multiplier: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What eviction takes at today's capacity, one request at a time, and how much of it a better policy could keep.
+
+    Attributes:
+        hit_tokens: What the cache hits.
+        clairvoyant_tokens: What it would hit if the next use of every block were known.
+        unlimited_tokens: What it would hit if it never evicted.
+    """
+
+    hit_tokens: int
+    clairvoyant_tokens: int
+    unlimited_tokens: int
+
+    @property
+    def evicted_tokens(self) -> int:
+        """Hits that capacity takes."""
+        return self.unlimited_tokens - self.hit_tokens
+
+    @property
+    def better_policy_tokens(self) -> int:
+        """The most of them that another order of eviction could keep in the same memory."""
+        return self.clairvoyant_tokens - self.hit_tokens
+
+    @property
+    def needs_memory_tokens(self) -> int:
+        """The rest: no order of eviction keeps them."""
+        return self.unlimited_tokens - self.clairvoyant_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """What other sizes and times to live would have given the lookups of one pool.
+
+    Attributes:
+        pool: Name of the pool.
+        prompt_tokens: Tokens asked of the lookups on the curves.
+        capacity: Points in order of size, exact each; nearly straight in between.
+        capacity_today: Usable blocks per replica today; None where no capacity was given.
+        block_size: Tokens per block of the pool on the curve.
+        kv_bytes_per_block: Size of one block, where the model's shape is known.
+        ttl: Points in order of time to live.
+        ttl_today_s: Time to live today; None where there is none.
+        note: What the curves leave out, e.g. running requests.
+        marks: The capacities for shares of all hits, ascending; empty without a curve.
+        replicas: Replicas of the pool, each of which has the capacity.
+    """
+
+    pool: str
+    prompt_tokens: int
+    capacity: tuple[CapacityPoint, ...] = ()
+    capacity_today: int | None = None
+    block_size: int = 0
+    kv_bytes_per_block: int | None = None
+    ttl: tuple[TtlPoint, ...] = ()
+    ttl_today_s: float | None = None
+    note: str | None = None
+    marks: tuple[CapacityMark, ...] = ()
+    replicas: int = 1
+
+    @property
+    def bound(self) -> Bound | None:
+        """What eviction takes today; None without a capacity, or where the curve does not reach down to it."""
+        today = next((p for p in self.capacity if p.capacity_blocks == self.capacity_today), None)
+        if today is None or today.clairvoyant_tokens is None:
+            return None
+        return Bound(today.hit_tokens, today.clairvoyant_tokens, self.capacity[-1].hit_tokens)
+
+    @property
+    def knee(self) -> CapacityMark | None:
+        """The smallest capacity with 95 % of all hits, beyond which memory buys little; None without a curve."""
+        return next((mark for mark in self.marks if mark.share == KNEE), None)
+
+    def kv_bytes(self, capacity_blocks: int) -> int | None:
+        """Return the bytes that so many blocks take in one replica; None where the model's shape is not known."""
+        return None if self.kv_bytes_per_block is None else capacity_blocks * self.kv_bytes_per_block
+
+    def replicas_of_today(self, capacity_blocks: int) -> int | None:
+        """Return how many replicas of today's size have as much memory as today's number with this capacity."""
+        if not self.capacity_today:
+            return None
+        return -(-capacity_blocks * self.replicas // self.capacity_today)

@@ -1,0 +1,86 @@
+"""The curves in the JSON twin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prefixledger.report.books import rate
+from prefixledger.report.numbers import significant
+
+if TYPE_CHECKING:
+    from prefixledger.report.curve_parts import CapacityMark, Curves
+    from prefixledger.report.view import ReportView
+
+GIB = 1 << 30
+
+
+def curves_value(view: ReportView) -> dict[str, Any]:
+    """Return the points of all curves, and today's settings."""
+    return {
+        "capacity": [
+            {
+                "pool": c.pool,
+                "capacity_blocks": p.capacity_blocks,
+                "hit_tokens": p.hit_tokens,
+                "token_hit_rate": significant(rate(p.hit_tokens, c.prompt_tokens)),
+                "clairvoyant_hit_tokens": p.clairvoyant_tokens,
+            }
+            for c in view.curves
+            for p in c.capacity
+        ],
+        "ttl": [
+            {
+                "pool": c.pool,
+                "ttl_s": significant(p.ttl_s),
+                "hit_tokens": p.hit_tokens,
+                "token_hit_rate": significant(rate(p.hit_tokens, c.prompt_tokens)),
+                "multiplier": significant(p.multiplier),
+            }
+            for c in view.curves
+            for p in c.ttl
+        ],
+        "today": [
+            {
+                "pool": c.pool,
+                "prompt_tokens": c.prompt_tokens,
+                "block_size": c.block_size,
+                "capacity_blocks": c.capacity_today,
+                "ttl_s": significant(c.ttl_today_s),
+            }
+            for c in view.curves
+        ],
+        "bound": [value for c in view.curves if (value := _bound(c)) is not None],
+        "knee": [_mark(c, c.knee) for c in view.curves if c.knee is not None],
+        "targets": [{"share": mark.share, **_mark(c, mark)} for c in view.curves for mark in c.marks],
+    }
+
+
+def _bound(curves: Curves) -> dict[str, Any] | None:
+    """Return what eviction takes today, parted into what a better policy could keep and what needs memory."""
+    bound = curves.bound
+    if bound is None:
+        return None
+    return {
+        "pool": curves.pool,
+        "capacity_blocks": curves.capacity_today,
+        "hit_tokens": bound.hit_tokens,
+        "clairvoyant_hit_tokens": bound.clairvoyant_tokens,
+        "unlimited_hit_tokens": bound.unlimited_tokens,
+        "evicted_tokens": bound.evicted_tokens,
+        "better_policy_tokens": bound.better_policy_tokens,
+        "needs_memory_tokens": bound.needs_memory_tokens,
+    }
+
+
+def _mark(curves: Curves, mark: CapacityMark) -> dict[str, Any]:
+    """Return a capacity in every unit; per replica, but for ``replicas``."""
+    size = curves.kv_bytes(mark.capacity_blocks)
+    return {
+        "pool": curves.pool,
+        "capacity_blocks": mark.capacity_blocks,
+        "capacity_tokens": mark.capacity_blocks * curves.block_size,
+        "gib": None if size is None else significant(size / GIB),
+        "replicas": curves.replicas_of_today(mark.capacity_blocks),
+        "hit_tokens": mark.hit_tokens,
+        "token_hit_rate": significant(rate(mark.hit_tokens, curves.prompt_tokens)),
+    }

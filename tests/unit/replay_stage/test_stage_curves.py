@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from prefixledger.config.scenario import Cache, Pool, Scenario
+from prefixledger.replay.stage import replay_log
+from stage_support import SECOND, make_log
+
+
+def _rows(count):
+    """Prompts over two replicas that share beginnings, some of them whole blocks, some longer."""
+    rng = random.Random(7)
+    stems = [[10 * n + d for d in range(rng.randint(2, 6))] for n in range(9)]
+    return [
+        {
+            "at_us": n * SECOND,
+            "ids": (ids := [*rng.choice(stems)[: rng.randint(1, 6)], *([1000 + n] if n % 3 else [])]),
+            "replica": f"r{n % 2}",
+            "prompt_tokens": 16 * len(ids) + rng.choice([0, 3]),
+        }
+        for n in range(count)
+    ]
+
+
+def _replayed(count=120, **cache):
+    files, summary = replay_log(make_log(_rows(count)), Scenario(pool=(Pool(cache=Cache(**cache)),)), ())
+    tables = {name: files[f"{name}.parquet"].to_pylist() for name in ("capacity_curve", "capacity_marks")}
+    return tables, {rung.rung: rung.hit_tokens for rung in summary.pools[0].ladder}
+
+
+@pytest.mark.parametrize("profile", ["vllm", "sglang"])
+@pytest.mark.parametrize("ttl", ["none", "20s"])
+def test_the_bound_parts_what_the_ladder_loses_to_capacity(profile, ttl):
+    """Today's capacity is a point; there the curve is the last rung, its end the rung above, and the bound lies between."""
+    tables, rungs = _replayed(profile=profile, capacity="14 blocks", ttl=ttl)
+    curve = tables["capacity_curve"]
+    (today,) = [point for point in curve if point["capacity_blocks"] == 14]
+    assert today["hit_tokens"] == rungs["capacity"] < today["clairvoyant_tokens"] < rungs["ttl"]
+    assert curve[-1]["hit_tokens"] == curve[-1]["clairvoyant_tokens"] == rungs["ttl"]
+    known = [point for point in curve if point["clairvoyant_tokens"] is not None]
+    assert all(point["hit_tokens"] <= point["clairvoyant_tokens"] for point in known)
+
+
+def test_marks_are_the_smallest_capacities():
+    """One block less hits less than the share."""
+    tables, _ = _replayed(60, profile="vllm")
+    hits = {point["capacity_blocks"]: point["hit_tokens"] for point in tables["capacity_curve"]}
+    first, last = min(hits), max(hits)
+    assert len(hits) == last - first + 1  # so few that none is thinned out
+    targets = tables["capacity_marks"]
+    for mark in targets:
+        at = mark["capacity_blocks"]
+        assert hits[at] == mark["hit_tokens"] >= mark["share"] * hits[last]
+        assert at == first or hits[at - 1] < mark["share"] * hits[last]
+    assert [mark["share"] for mark in targets] == [0.5, 0.8, 0.9, 0.95, 0.99, 1.0]
+
+
+def test_a_log_without_reuse_has_no_marks():
+    """Nothing hits at any capacity, so there is no share to reach."""
+    rows = [{"at_us": n * SECOND, "ids": [n]} for n in range(4)]
+    files, _ = replay_log(make_log(rows), Scenario(), ())
+    assert len(files["capacity_marks.parquet"]) == 0
