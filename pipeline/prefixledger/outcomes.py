@@ -163,7 +163,8 @@ def check_gap(
     if abs(compared.gap_pp) > max_gap_pp:
         raise GapError(
             f"the replay is too far from the service, more than {max_gap_pp:g} points: {compared.sentence}",
-            "check capacity, TTL, replicas and block size of the scenario before its causes are believed",
+            "believe its causes only once a --scenario file says what holds there: capacity, TTL, replicas and block size of "
+            "engines, lifetimes, minimum and marks of a hosted cache",
             result,
         )
 

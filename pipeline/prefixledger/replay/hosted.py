@@ -10,7 +10,7 @@ import numpy as np
 from prefixledger.errors import InternalError
 from prefixledger.kernels.arrays import read_only
 from prefixledger.replay import hosted_kernel as kernel
-from prefixledger.replay.hosted_entries_kernel import find_parents
+from prefixledger.replay.hosted_entries_kernel import find_ends, find_parents
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,11 +33,14 @@ class Marks:
             the end of the first block.
         ordinal: int64[k], number of the content block (or message) that each mark stands behind; -1: not known, and then
             whatever is stored before it is in reach.
+        every_tokens: int64[m], where a lookup stores more: above its mark at every multiple of so many tokens, for the
+            same time; 0: nowhere. Marks at all of these places would take memory with lookups times blocks.
     """
 
     offset: NDArray[np.int64]
     block: NDArray[np.int64]
     ordinal: NDArray[np.int64]
+    every_tokens: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,7 @@ class _Asked(NamedTuple):
     mark_entry: NDArray[np.int32]
     mark_ordinal: NDArray[np.int32]
     mark_ttl_us: NDArray[np.int64]
+    every_tokens: NDArray[np.int64]
     entry_parent: NDArray[np.int32]
     entry_depth: NDArray[np.int32]
     entry_block: NDArray[np.int32]
@@ -212,6 +216,7 @@ class HostedPool:
             read_only(self.mark_entry, np.int32),
             read_only(asks.marks.ordinal, np.int32),
             read_only(np.broadcast_to(-1 if ttl_us is None else ttl_us, asks.marks.ordinal.shape), np.int64),
+            read_only(asks.marks.every_tokens, np.int64),
             read_only(self.entry_parent, np.int32),
             read_only(self.entry_depth, np.int32),
             read_only(self.entry_block, np.int32),
@@ -244,11 +249,24 @@ def hosted_pool(
     same = owner[1:] == owner[:-1]
     if (np.diff(traffic.at_us) < 0).any() or (np.diff(depth)[same] < 0).any() or (depth < 1).any():
         raise InternalError("lookups or marks are not in order")
-    entry_block, mark_entry = np.unique(marks.block, return_inverse=True)
-    entry_depth = np.zeros(entry_block.size, np.int32)
-    entry_depth[mark_entry] = depth
+    depth_of = np.zeros(len(parent), np.int32)
+    depth_of[marks.block] = depth
+    for every in np.unique(marks.every_tokens[marks.every_tokens > 0]).tolist():
+        of = marks.every_tokens[owner] == every
+        find_ends(
+            read_only(parent, np.int64),
+            read_only(marks.block[of], np.int64),
+            read_only(depth[of], np.int64),
+            every,
+            block_size,
+            np.zeros(len(parent), np.bool_),
+            depth_of,
+        )
+    entry_block = np.flatnonzero(depth_of)
+    entry_depth = depth_of[entry_block]
     is_entry = np.full(len(parent), -1, np.int32)
     is_entry[entry_block] = np.arange(entry_block.size, dtype=np.int32)
+    mark_entry = is_entry[marks.block]
     entry_parent = np.empty(entry_block.size, np.int32)
     find_parents(
         read_only(parent, np.int64),

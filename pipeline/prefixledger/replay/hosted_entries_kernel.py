@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from numba import njit
 
+from prefixledger.replay.hosted_kernel import ends_interval
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -33,6 +35,37 @@ def find_parents(
             entry_parent[is_entry[block]] = found
             found = is_entry[block]
         nearest[block] = found
+
+
+@njit(cache=True, nogil=True)
+def find_ends(
+    parent: NDArray[np.int64],
+    block: NDArray[np.int64],
+    depth: NDArray[np.int64],
+    every_tokens: int,
+    block_size: int,
+    seen: NDArray[np.bool_],
+    end_depth: NDArray[np.int32],
+) -> None:
+    """Find the blocks above some marks at which multiples of so many tokens end.
+
+    Args:
+        parent: int64[blocks], block above, -1 for the first block of a prompt.
+        block: int64[k], last block before each mark.
+        depth: int64[k], blocks down to it.
+        every_tokens: The distance of the ends.
+        block_size: Tokens per block.
+        seen: bool[blocks], false; scratch.
+        end_depth: int32[blocks], out: blocks down to each end; others stay as they are. O(blocks + k).
+    """
+    for i in range(block.shape[0]):
+        at, down = block[i], depth[i]
+        while at >= 0 and not seen[at]:
+            seen[at] = True
+            if ends_interval(down, every_tokens, block_size):
+                end_depth[at] = down
+            at = parent[at]
+            down -= 1
 
 
 @njit(cache=True, nogil=True)

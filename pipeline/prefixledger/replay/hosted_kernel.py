@@ -39,6 +39,12 @@ STATE_COLUMNS = 2
 _NO_TIME = -(1 << 63)
 
 
+@njit(cache=True, nogil=True, inline="always")
+def ends_interval(depth_blocks: int, every_tokens: int, block_size: int) -> bool:
+    """Say whether a multiple of so many tokens ends in the first so many blocks, and not in fewer."""
+    return -(-depth_blocks * block_size // every_tokens) * every_tokens // block_size == depth_blocks
+
+
 @njit(cache=True, nogil=True)
 def replay_hosted(
     at_us: NDArray[np.int64],
@@ -55,6 +61,7 @@ def replay_hosted(
     mark_entry: NDArray[np.int32],
     mark_ordinal: NDArray[np.int32],
     mark_ttl_us: NDArray[np.int64],
+    every_tokens: NDArray[np.int64],
     entry_parent: NDArray[np.int32],
     entry_depth: NDArray[np.int32],
     entry_block: NDArray[np.int32],
@@ -103,6 +110,7 @@ def replay_hosted(
         mark_entry: int32[k], entries at the marks of each lookup, ascending in depth, at least one block deep.
         mark_ordinal: int32[k], position of each mark in its prompt, -1 where it is not known: then it is in reach.
         mark_ttl_us: int64[k], lifetime of what is stored there, -1 for none.
+        every_tokens: int64[m], where more is stored: above each mark at all multiples of so many tokens; 0: nowhere.
         entry_parent: int32[e], see ``find_parents``.
         entry_depth: int32[e], blocks from the start of the prompt.
         entry_block: int32[e].
@@ -332,24 +340,27 @@ def replay_hosted(
                 ready = min(ready, latest_us[i])
         for j in range(first_mark, end_mark):
             entry = mark_entry[j]
-            asked[entry] = True
-            if entry_depth[entry] < minimum_blocks[i]:
-                continue
-            row = entry * replicas + mine
-            used = entries[row, USED]
-            ttl_us = mark_ttl_us[entries[row, MARK]] if used >= 0 else -1
-            if (
-                used >= 0
-                and entries[row, EPOCH] == state[mine, _RESETS]
-                and (ttl_us < 0 or now - at_us[used] <= ttl_us)
-            ):
-                entry_ready[row] = min(entry_ready[row], ready)
-                if not refresh[i]:
-                    continue
-            else:
-                entry_ready[row] = ready
-                entries[row, ORDINAL] = mark_ordinal[j]
-                entries[row, MARK] = j
-            entries[row, USED] = i
-            entries[row, EPOCH] = state[mine, _RESETS]
+            while entry >= 0:
+                asked[entry] = True
+                row = entry * replicas + mine
+                used = entries[row, USED]
+                ttl_us = mark_ttl_us[entries[row, MARK]] if used >= 0 else -1
+                lives = (
+                    used >= 0
+                    and entries[row, EPOCH] == state[mine, _RESETS]
+                    and (ttl_us < 0 or now - at_us[used] <= ttl_us)
+                )
+                if entry_depth[entry] >= minimum_blocks[i]:
+                    if lives:
+                        entry_ready[row] = min(entry_ready[row], ready)
+                    else:
+                        entry_ready[row] = ready
+                        entries[row, ORDINAL] = mark_ordinal[j]
+                        entries[row, MARK] = j
+                    if refresh[i] or not lives:
+                        entries[row, USED] = i
+                        entries[row, EPOCH] = state[mine, _RESETS]
+                entry = entry_parent[entry] if every_tokens[i] > 0 else -1
+                while entry >= 0 and not ends_interval(entry_depth[entry], every_tokens[i], block_size):
+                    entry = entry_parent[entry]
     return n

@@ -107,7 +107,9 @@ def find_marks(
         longer = np.flatnonzero(~sent & np.isin(kind, (MARKS, MESSAGES, CREATED)) & (keyed >= depth_blocks))
         longer = longer[(keyed[longer] > depth_blocks) | (kind[longer] == CREATED)]
         places.append(_at(longer, np.full(longer.size, depth_blocks)))
-    places += [*_intervals(rules, keyed, block_size), *_units(log, mine, kind, keyed)]
+    every_tokens = np.where(kind == BLOCKS, rules.interval_tokens, 0)
+    places.append(_intervals(np.flatnonzero(every_tokens), rules, keyed, block_size))
+    places += [*_units(log, mine, kind, keyed)]
     owner, blocks, ordinal, ttl_us = (
         np.concatenate([getattr(place, name) for place in places])
         for name in ("owner", "blocks", "ordinal", "ttl_us")
@@ -121,7 +123,9 @@ def find_marks(
     offset = np.searchsorted(owner, np.arange(mine.size + 1)).astype(np.int64)
     named = {word.rpartition("/")[2] for word in words if "/" in word}
     asked = np.isin(kind, (MARKS, MESSAGES))
-    return FoundMarks(Marks(offset, block, ordinal), blocks, ttl_us, sent, asked, tuple(sorted(named)))
+    return FoundMarks(
+        Marks(offset, block, ordinal, every_tokens), blocks, ttl_us, sent, asked, tuple(sorted(named))
+    )
 
 
 def _at(owner: NDArray[np.int64], blocks: NDArray[np.int64]) -> _Places:
@@ -164,23 +168,14 @@ def _ttl_us(word: str | None) -> int:
     return UNKNOWN if named is None else named
 
 
-def _intervals(rules: LookupRules, keyed: NDArray[np.int64], block_size: int) -> list[_Places]:
-    """Return the places of prompts that are stored every so many tokens."""
-    places = []
-    for interval in np.unique(rules.interval_tokens[rules.entries == BLOCKS]).tolist():
-        own = np.flatnonzero((rules.entries == BLOCKS) & (rules.interval_tokens == interval))
-        longest = int(keyed[own].max(initial=0))
-        last = longest * block_size
-        ends = (
-            np.arange(interval, last + 1, interval) // block_size
-            if interval > block_size
-            else np.arange(1, longest + 1)
-        )
-        counts = np.searchsorted(ends, keyed[own], side="right")
-        begins = np.cumsum(counts) - counts
-        within = np.arange(int(counts.sum())) - np.repeat(begins, counts)
-        places.append(_at(np.repeat(own, counts), ends[within]))
-    return places
+def _intervals(
+    own: NDArray[np.int64], rules: LookupRules, keyed: NDArray[np.int64], block_size: int
+) -> _Places:
+    """Return the last of the places at which prompts are stored that are stored every so many tokens."""
+    every = rules.interval_tokens[own]
+    last_tokens = keyed[own] * block_size // every * every
+    last = np.where(every > block_size, last_tokens // block_size, keyed[own])
+    return _at(own[last > 0], last[last > 0])
 
 
 def _units(

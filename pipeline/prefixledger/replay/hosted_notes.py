@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from prefixledger.replay.hosted_run import HostedRun
 
+NO_PROMISE = "no lifetime is promised there"
+"""What the notes of a best-effort cache say: a report knows it by these words."""
 _UNASKED = {
     BLOCKS: "nobody asks for anything to be cached: prompts are taken to be stored at every block or interval of the model",
     UNITS: "prompts are stored at their end and at the end of what they share with an earlier one, so that the first to share "
@@ -65,7 +67,7 @@ def hosted_notes(
     )
     if run.rules.best_effort:
         yield (
-            f"{where}no lifetime is promised there; the replay shows what there would be to hit if all were kept"
+            f"{where}{NO_PROMISE}; the replay shows what there would be to hit if all were kept"
             f"{'' if ttl == 'none' else f' for {ttl}'}"
         )
         yield f"{where}{_expected(run)}"

@@ -83,6 +83,10 @@ def ideal_hits(runs: Sequence[PoolRun], lookups: Lookups, chains: Chains) -> NDA
     Lookups ask in order of arrival, under the cap of their pool's profile; namespaces share no block anyway. Output is
     cached where the pool caches it.
 
+    No replay hits more in all, with one exception: a log whose admissions are in another order than its arrivals. Where the
+    shorter of two prompts arrives last and is admitted first, the longer one may hit its last block, which the shorter one
+    itself could not have hit.
+
     Args:
         runs: All pools.
         lookups: All lookups, in order of arrival.

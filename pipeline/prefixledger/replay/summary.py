@@ -91,7 +91,7 @@ class ReplaySummary:
         unkeyed: Rows without keys, which are no lookups.
         prompt_tokens: Tokens of all lookups.
         hit_tokens: Tokens that hit.
-        ideal_hit_tokens: Tokens that an unlimited cache for everybody would have hit.
+        ideal_hit_tokens: Tokens that an unlimited cache for everybody would have hit, asked in order of arrival.
         pools: Those that have lookups.
         notes: What the reader must know, one sentence each.
     """

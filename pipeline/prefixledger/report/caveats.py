@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from prefixledger.config.registry import PROFILES
 from prefixledger.ingest.text.scale import APPROXIMATE
+from prefixledger.replay.hosted_notes import NO_PROMISE
 from prefixledger.replay.notes import PARTIAL
 from prefixledger.report.invoice_parts import coverage_sentence
 from prefixledger.report.numbers import clean, count, money, percent, whole
@@ -147,9 +149,7 @@ def _basis_caveat(result: Result) -> str:
     )
     doubt = ""
     if observed.agreement is not None and observed.agreement < _DOUBTFUL_AGREEMENT:
-        doubt = (
-            " That is too little to trust the causes: check capacity, TTL and replicas of the scenario first."
-        )
+        doubt = f" That is too little to trust the causes: {_doubt(result)}"
     if result.headline.basis == "observed":
         simulated = result.book("simulated")
         expected = percent(simulated.token_hit_rate if simulated else None)
@@ -158,4 +158,23 @@ def _basis_caveat(result: Result) -> str:
         )
     return (
         f"Simulated: only {percent(result.usage_share)} of the prompt tokens carry usage.{agreement}{doubt}"
+    )
+
+
+def _doubt(result: Result) -> str:
+    """Say why a replay and the service may differ so much, and what to do about it."""
+    profiles = [PROFILES[name] for name in result.setup.profiles if name in PROFILES]
+    if any(NO_PROMISE in note for note in result.setup.notes):
+        return (
+            "the service promises no lifetime, while the replay takes it to keep everything; what it can be expected to hit "
+            "is fitted to its own usage, in the notes of the scenario."
+        )
+    if profiles and all(profile.hosted for profile in profiles):
+        return (
+            "the service may have followed other rules than the replay. Look at the models and days that differ most, and give "
+            "the lifetime, minimum or marks that hold there in a --scenario file."
+        )
+    return (
+        "the caches may be smaller, shorter-lived or differently routed than the replay takes them to be. Give their capacity, "
+        "TTL and replicas in a --scenario file, and see whether it comes nearer."
     )

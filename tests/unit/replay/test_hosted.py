@@ -16,23 +16,25 @@ from twins import hosted_cache
 from twins.hosted_cache import RANKS, Ask
 
 
-def lay_out(asks, *, block_size=1, per_token=0.0):
-    """Turn lookups of the twin into a pool of the kernel."""
+def lay_out(asks, *, block_size=1, per_token=0.0, every=None):
+    """Turn lookups of the twin into a pool of the kernel; ``every``: of which the last mark and a distance are to do."""
+    every = [0] * len(asks) if every is None else every
+    laid = [ask.marks[-1:] if tokens else ask.marks for ask, tokens in zip(asks, every, strict=True)]
     forest = PathForest()
     ends = np.cumsum([0, *(len(ask.ids) for ask in asks)]).astype(np.int64)
     ids = np.asarray([block for ask in asks for block in ask.ids], np.uint64)
     last = forest.add(np.zeros(len(asks), np.int64), ends, None, ids)
     parent = np.maximum(forest.parent, -1).astype(np.int64)
     block, depth = [], []
-    for ask, end in zip(asks, last.tolist(), strict=True):
+    for marks, end in zip(laid, last.tolist(), strict=True):
         path, above = [], end
         while above >= 0:
             path.append(above)
             above = parent[above]
         path.reverse()
-        block += [path[mark - 1] for mark, *_ in ask.marks]
-        depth += [mark for mark, *_ in ask.marks]
-    ordinal = [-1 if at is None else at for ask in asks for _, at, _ in ask.marks]
+        block += [path[mark - 1] for mark, *_ in marks]
+        depth += [mark for mark, *_ in marks]
+    ordinal = [-1 if at is None else at for marks in laid for _, at, _ in marks]
 
     def column(of):
         return np.asarray([of(ask) for ask in asks], np.int64)
@@ -52,9 +54,10 @@ def lay_out(asks, *, block_size=1, per_token=0.0):
         look_back=column(lambda ask: -1 if ask.look_back is None else ask.look_back),
         refresh=column(lambda ask: ask.refresh).astype(np.bool_),
         marks=Marks(
-            np.cumsum([0, *(len(ask.marks) for ask in asks)]).astype(np.int64),
+            np.cumsum([0, *map(len, laid)]).astype(np.int64),
             np.asarray(block, np.int64),
             np.asarray(ordinal, np.int64),
+            np.asarray(every, np.int64),
         ),
     )
     return hosted_pool(
@@ -62,9 +65,11 @@ def lay_out(asks, *, block_size=1, per_token=0.0):
     )
 
 
-def lifetimes(asks):
+def lifetimes(asks, every=None):
     """Return the lifetime of each mark, -1 for none."""
-    return np.asarray([-1 if ttl is None else ttl for ask in asks for *_, ttl in ask.marks], np.int64)
+    every = [0] * len(asks) if every is None else every
+    laid = [ask.marks[-1:] if tokens else ask.marks for ask, tokens in zip(asks, every, strict=True)]
+    return np.asarray([-1 if ttl is None else ttl for marks in laid for *_, ttl in marks], np.int64)
 
 
 @st.composite
@@ -148,6 +153,27 @@ def test_kernel_equals_twin(given_traffic, short_lived):
         while block >= 0:
             block, depth = pool.parent[block], depth + 1
         assert depth == row[kernel.END]
+
+
+@settings(max_examples=60, deadline=None)
+@given(traffic(), st.data())
+def test_a_distance_stands_for_marks_at_all_its_multiples(given_traffic, data):
+    """Among lookups with marks of their own: one mark and a distance store what marks at all of its multiples store."""
+    asks, resets = given_traffic
+    every = [data.draw(st.sampled_from([0, 1, 2, 3, 4, 5])) for _ in asks]
+    for number, tokens in enumerate(every):
+        if tokens:
+            length = 2 * len(asks[number].ids)  # in tokens
+            ends = sorted({end // 2 for end in range(tokens, length + 1, tokens)} - {0})
+            ttl = data.draw(st.sampled_from([None, 2, 5]))
+            asks[number].marks = [(depth, None, ttl) for depth in ends]
+    every = [tokens if ask.marks else 0 for ask, tokens in zip(asks, every, strict=True)]
+    lives = [(-100, 100)] * 2
+    pool = lay_out(asks, block_size=2, per_token=0.5, every=every)
+    replayed = pool.replay(replicas=2, ttl_us=lifetimes(asks, every), resets=_resets(resets), explain=True)
+    expected = hosted_cache.replay(asks, block_size=2, replicas=2, resets=resets, lives=lives, per_token=0.5)
+    assert replayed.hit_blocks.tolist() == [hit for hit, _ in expected]
+    assert blocks_of(pool, replayed) == [blocks for _, blocks in expected]
 
 
 @settings(max_examples=50, deadline=None)

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import pairwise
+from operator import itemgetter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from prefixledger.config.scenario import Cache, Fleet, InFlight, Pool, Scenario
@@ -72,15 +73,48 @@ def test_books_close_and_the_ladder_equals_the_causes(rows, scenario):
 @settings(max_examples=60)
 @given(logs(ends=True), scenarios(profile="vllm"))
 def test_hits_never_exceed_the_ideal_with_running_requests_and_output(rows, scenario):
-    """Whatever is pinned, queued or decoded: one unlimited cache for everybody does at least as well in all."""
+    """Whatever is pinned, queued or decoded, in order of arrival: one unlimited cache for all does at least as well in all."""
     scenario, events = scenario
     files, summary = replay_log(make_log(rows), scenario, events)
+    admitted = [
+        row["admitted_at"] for row in sorted(rows_of(files, "lookup_facts"), key=itemgetter("request_row"))
+    ]
+    assume(admitted == sorted(admitted))
 
     assert summary.pools[0].residence == "logged"
     assert summary.pools[0].output == "as_decoded"
     assert summary.hit_tokens <= summary.ideal_hit_tokens
     for row in rows_of(files, "lookup_facts"):
         assert 0 <= row["hit_blocks"] <= row["cap_blocks"] <= row["full_blocks"]
+
+
+def test_an_admission_before_an_earlier_arrival_may_hit_one_block_more_than_the_ideal():
+    """In order of arrival the short prompt cannot hit its last block; admitted first, it leaves that block to the long one."""
+    row = {"block_size": 2, "replica": "a"}
+    rows = [
+        {
+            **row,
+            "at_us": 0,
+            "ids": [1, 2],
+            "prompt_tokens": 5,
+            "admitted_at": 2 * SECOND,
+            "finished_at": 3 * SECOND,
+        },
+        {
+            **row,
+            "at_us": SECOND,
+            "ids": [1, 2],
+            "prompt_tokens": 4,
+            "admitted_at": SECOND,
+            "finished_at": 4 * SECOND,
+        },
+    ]
+    hits = {}
+    for residence in ("logged", "none"):
+        pool = Pool(in_flight=InFlight(residence=residence, output="ignore"))
+        _, summary = replay_log(make_log(rows), Scenario(pool=(pool,)), [])
+        hits[residence] = (summary.hit_tokens, summary.ideal_hit_tokens)
+    assert hits == {"logged": (4, 2), "none": (2, 2)}
 
 
 @pytest.mark.parametrize("routing", ["random", "round-robin", "prefix-hash"])

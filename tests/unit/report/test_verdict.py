@@ -84,8 +84,17 @@ def test_usage_on_every_token_makes_the_observed_rate_the_headline() -> None:
 
 
 def test_a_poor_agreement_is_said_before_any_cause() -> None:
-    """Below 90 % the reader is told to check the scenario first."""
-    assert "too little to trust the causes" in verdict(observed_week(0.7)).caveats[0]
+    """Below 90 % the reader is told why that may be, and what to give a scenario of this kind of cache."""
+    view = observed_week(0.7)
+    for profiles, notes, words in (
+        (("vllm", "anthropic"), (), "Give their capacity, TTL and replicas"),
+        (("anthropic",), (), "give the lifetime, minimum or marks"),
+        (("deepseek",), ("pool 'a': no lifetime is promised there; …",), "takes it to keep everything"),
+    ):
+        setup = replace(view.result.setup, profiles=profiles, notes=notes)
+        (told, *_) = verdict(with_result(view, setup=setup)).caveats
+        assert "too little to trust the causes" in told
+        assert words in told
 
 
 def test_unlimited_memory_asks_for_the_capacity() -> None:
