@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from prefixledger.config.pricing import ENGINE_RATES, Pricing
-from prefixledger.config.registry import HOSTED_PROVIDERS, PROFILES
+from prefixledger.config.registry import HOSTED_PROVIDERS, OWN_MODELS, PROFILES
 from prefixledger.config.scenario import Pool
 from prefixledger.economics.bill import Bill, BilledTokens, MissedTokens, bill, total
 from prefixledger.economics.rates import BY_MODEL, SLOT_US, RateCard, Tier, resolve
@@ -186,13 +186,26 @@ def _tiers(scenario: Scenario, pool: Pool, use: dict[str, Any]) -> tuple[Tier, .
         "at_us": use["slot"] * SLOT_US,
         "service_tier": use["service_tier"],
     }
-    if PROFILES[pool.cache.profile].replayed or scenario.pricing_of(pool).rates != ENGINE_RATES:
-        return resolve(pricing, **asked)
     try:
         return resolve(pricing, **asked)
     except UsageError:
-        # Nobody chose a price for what nobody chose a profile for: its tokens are counted without one.
-        return resolve(scenario.pricing_of(pool), **asked)
+        if not _may_lack_a_price(scenario, pool, use):
+            raise
+        return resolve(pricing.model_copy(update={"rates": ENGINE_RATES}), **asked)
+
+
+def _may_lack_a_price(scenario: Scenario, pool: Pool, use: dict[str, Any]) -> bool:
+    """Say whether tokens may be counted without a price, where nobody gave one.
+
+    A provider that serves models of others has more of them than any list, and one of them is no reason for no report. One
+    that serves its own alone has no model that nobody knows: there it is a mistake, to be told.
+    """
+    given = (pool.pricing or Pricing()).over(scenario.pricing)
+    if given.rates not in (None, BY_MODEL) or given.gpu_hour is not None:
+        return False
+    if use["model"] is None:
+        return not PROFILES[pool.cache.profile].replayed
+    return str(use["provider"]).lower() in HOSTED_PROVIDERS - OWN_MODELS
 
 
 def _pricing(scenario: Scenario, pool: Pool, use: dict[str, object]) -> Pricing:

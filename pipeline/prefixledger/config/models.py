@@ -317,7 +317,8 @@ class Scenario(Part):
         by_gpu = given.gpu_hour is not None and given.prefill_tokens_per_s is not None
         if given.rates is not None or (by_gpu and not pool.hosted):
             return given
-        return given.model_copy(update={"rates": "by-model" if pool.hosted else ENGINE_RATES})
+        billed = pool.hosted or not PROFILES[pool.cache.profile].replayed
+        return given.model_copy(update={"rates": "by-model" if billed else ENGINE_RATES})
 
     def with_replica_grace(self, grace: str) -> Scenario:
         """Return this scenario with another ``replica_grace`` in every pool.

@@ -200,6 +200,18 @@ def knows_provider(provider: str) -> bool:
     return any(name in row.providers for row in rule_file().rule for name in names_of(provider, ""))
 
 
+@lru_cache(maxsize=4096)
+def has_rules(provider: str, model: str) -> bool:
+    """Say whether the shortest stored prefix of a model is known, on whichever day."""
+    names, lower = names_of(provider, model), model.lower()
+    return any(
+        row.minimum_tokens is not None
+        and any(fnmatchcase(name, glob) for name in names for glob in row.providers)
+        and any(fnmatchcase(dashed(lower), dashed(glob)) for glob in row.models)
+        for row in rule_file().rule
+    )
+
+
 def near_models(model: str) -> str:
     """Say which models that the rules name are near one that they do not."""
     patterns = {pattern.strip("*").lstrip("/") for row in rule_file().rule for pattern in row.models}

@@ -63,6 +63,23 @@ HOSTED_PROVIDERS = frozenset(
 )  # fmt: skip
 """Providers whose caches follow their own published rules, not those of an engine."""
 
+OWN_MODELS = frozenset(
+    {
+        "anthropic",
+        "deepseek",
+        "gemini",
+        "google",
+        "kimi",
+        "mistral",
+        "moonshot",
+        "moonshotai",
+        "openai",
+        "x-ai",
+        "xai",
+    }
+)
+"""Providers that serve nothing but models of their own: one that nobody knows there is a mistake, not somebody else's."""
+
 _CLOUDS = ("aws", "bedrock", "google", "vertex")
 _NEW_GPT = ("*gpt-5.6*", "*gpt-6*")
 _GPT = ("*gpt-4o*", "*gpt-4.1*", "*gpt-5*", "*gpt-6*", "o1*", "o3*", "o4*")

@@ -138,7 +138,7 @@ def default_scenario() -> Scenario:
     hosted = tuple(
         Pool(
             name=name if number == 1 else f"{name}-{number}",
-            match=Match(provider=providers, model=models),
+            match=Match(provider=providers, model=models, ruled=True if profile.hosted else None),
             cache=Cache(profile=name),
         )
         for name, profile in PROFILES.items()

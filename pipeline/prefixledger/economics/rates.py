@@ -340,8 +340,10 @@ def _find(model: str, provider: str | None) -> tuple[Any, Any]:
             known = snapshot.find_provider(None, provider, None)
         except LookupError:
             known = None
-    # A provider answers with the day of the snapshot behind the name; the list has a few of those days only.
-    for name in dict.fromkeys((model, _DATED.sub("", model))):
+    # A provider answers with the day of the snapshot behind the name; the list has a few of those days only. Google's own
+    # client says models/gemini-….
+    bare = model.removeprefix("models/")
+    for name in dict.fromkeys((model, bare, _DATED.sub("", bare))):
         try:
             return snapshot.find_provider_model(name, known, None, None)
         except LookupError:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prefixledger.config.registry import PROFILES
+from prefixledger.config.pricing import PREFILL_TOKENS
+from prefixledger.config.registry import HOSTED_PROVIDERS, PROFILES
 from prefixledger.ingest.text.scale import APPROXIMATE
 from prefixledger.replay.hosted_notes import NO_PROMISE
 from prefixledger.replay.notes import PARTIAL
@@ -53,6 +54,7 @@ def caveats_of(view: ReportView) -> tuple[str, ...]:
         found.append(
             f"{count(result.failed_requests, 'failed request')} never reached a cache and {'is' if result.failed_requests == 1 else 'are'} in no rate."
         )
+    found.append(_unpriced_caveat(view))
     if result.unmeasured_requests:
         found.append(
             f"Of {count(result.unmeasured_requests, 'request')} nothing can be said: neither keys nor usage were logged."
@@ -177,4 +179,21 @@ def _doubt(result: Result) -> str:
     return (
         "the caches may be smaller, shorter-lived or differently routed than the replay takes them to be. Give their capacity, "
         "TTL and replicas in a --scenario file, and see whether it comes nearer."
+    )
+
+
+def _unpriced_caveat(view: ReportView) -> str:
+    """Name the hosted providers of which some model has no price; the bill of their tokens counts and does not add up."""
+    where = sorted(
+        {
+            clean(part.value, 40)
+            for part in view.spend
+            if part.field == "provider" and part.value in HOSTED_PROVIDERS and part.currency == PREFILL_TOKENS
+        }
+    )
+    if not where:
+        return ""
+    return (
+        f"No price is known for some models that {', '.join(where)} served: their tokens are counted, not priced. "
+        "Give prices as [pricing] rates in a --scenario file."
     )

@@ -190,7 +190,7 @@ def test_a_model_that_takes_no_part() -> None:
 def test_an_unknown_model_in_a_log() -> None:
     """Exit 2 with the model, names near it, and how to go on."""
     with pytest.raises(UsageError, match="claude-opsu-4-7") as caught:
-        _replay([_ask(0, model="claude-opsu-4-7")])
+        _replay([_ask(0, model="claude-opsu-4-7")], minimum_tokens=None)
     hint = caught.value.hint or ""
     assert "claude-opus-4-7" in hint
     assert "minimum_tokens" in hint
