@@ -16,6 +16,7 @@ from prefixledger.kernels.arrays import read_only
 from prefixledger.replay.block_numbers import ancestors, number_blocks
 from prefixledger.replay.hosted import Marks
 from prefixledger.replay.hosted_entries_kernel import served_before
+from prefixledger.replay.hosted_observed import told
 from prefixledger.replay.hosted_rules import BLOCKS, CREATED, MARKS, MESSAGES, NO_LIMIT, UNITS
 
 if TYPE_CHECKING:
@@ -101,6 +102,9 @@ def find_marks(
     by_part, words = _sent(
         log, mine, block_size, keyed, np.isin(kind, (MARKS, MESSAGES)), kind == MESSAGES, sent
     )
+    bare = sent & (kind == MARKS)
+    bare[by_part.owner] = False
+    sent &= ~_unshown(log, mine, bare)
     unsent = np.flatnonzero(~sent & np.isin(kind, (MARKS, MESSAGES)) & (keyed > 0))
     places = [by_part, _at(unsent, keyed[unsent])]
     for depth_blocks in sorted({tokens // block_size for tokens in given_tokens} - {0}):
@@ -157,6 +161,25 @@ def _sent(
     ttl_us = np.asarray([_ttl_us(word) for word in words], np.int64)
     places = _Places(owner[chosen], blocks[chosen], ordinal[chosen], ttl_us[chosen])
     return places, sorted({str(word) for word in words[marked & asked[owner]]})
+
+
+def _unshown(log: Log, mine: NDArray[np.int64], bare: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Tick prompts that were cached, or may have been, although the log shows their text without a mark.
+
+    Whoever reads or writes was marked behind the log, by a gateway or a client. Of the others of that model only those
+    whose service counts writes are known to be unmarked: they neither read nor wrote.
+
+    Args:
+        log: All lookups.
+        mine: int64[m], lookups of the pool.
+        bare: bool[m], those whose text is in the log and bears no mark.
+    """
+    if not bare.any():
+        return bare
+    said = told(log, mine)
+    cached = bare & ((said.read > 0) | (said.written > 0))
+    of_such = np.isin(said.model, np.unique(said.model[cached].astype(str)))
+    return cached | (bare & of_such & (said.written < 0))
 
 
 def _ttl_us(word: str | None) -> int:

@@ -19,6 +19,13 @@ _LITTLE = 0.001
 """Below 0.1 % of the tokens a loss is not worth a sentence."""
 
 
+_UNSTORED = {
+    "no_breakpoint": "that no mark asks to be cached",
+    "below_minimum": "shorter than what is cached",
+}
+"""Why a hosted cache stores nothing of a prompt."""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What a reader who stops after the first screen must know.
@@ -76,16 +83,36 @@ def verdict(view: ReportView) -> Verdict:
         )
         return Verdict("single", sentence, caveats)
     if result.ideal_hit_tokens == 0 and not book.hit_tokens:
-        sentence = (
-            f"Nothing could be reused: no two prompts of the {whole(book.requests)} requests begin with the same "
-            f"full block, so none of the {amount(book.prompt_tokens)} prompt tokens came from cache and no cache "
-            "setting would change that."
-        )
+        sentence = _unstored(result) or _unshared(result)
         return Verdict("cold", sentence, caveats)
     loss = largest_loss(view)
     if loss is None:
         return Verdict("best", f"{_opening(result)}{_nothing_lost(result)}.", caveats)
     return Verdict("loss", f"{_opening(result)}; {_lost(view, loss)}.", caveats)
+
+
+def _unstored(result: Result) -> str:
+    """Say that the rules of a hosted cache stored nothing; empty where that is not why there were no hits."""
+    book = result.headline
+    told = []
+    for detail, words in _UNSTORED.items():
+        tokens = sum(one.tokens for one in result.details if one.detail == detail)
+        if tokens >= _LITTLE * book.prompt_tokens:
+            told.append(f"{percent(tokens / book.prompt_tokens)} are of prompts {words}")
+    if not told:
+        return ""
+    return (
+        f"Nothing was stored, so none of the {amount(book.prompt_tokens)} prompt tokens of {whole(book.requests)} requests came "
+        f"from cache, whether they share a beginning or not: {' and '.join(told)}."
+    )
+
+
+def _unshared(result: Result) -> str:
+    book = result.headline
+    return (
+        f"Nothing could be reused: no two prompts of the {whole(book.requests)} requests begin with the same full block, so none "
+        f"of the {amount(book.prompt_tokens)} prompt tokens came from cache and no cache setting would change that."
+    )
 
 
 def _empty(result: Result) -> str:
@@ -110,6 +137,8 @@ def _opening(result: Result) -> str:
     ideal = result.ideal_hit_rate
     if ideal is None:
         return f"{opening}, and how much was within reach cannot be told without keys"
+    if ideal - (book.token_hit_rate or 0.0) < -_LITTLE:
+        return f"{opening}, more than the {percent(ideal)} that the rules of the replay let this log have"
     if ideal - (book.token_hit_rate or 0.0) < _LITTLE:
         return f"{opening}, which is all that was within reach ({percent(ideal)})"
     return f"{opening} and {percent(ideal)} was within reach"

@@ -423,6 +423,39 @@ def test_a_prompt_without_marks_is_not_cached(tmp_path: Path) -> None:
     assert (bill.input * 1_000_000, causes) == (Decimal(3408), TWICE)
 
 
+@pytest.mark.parametrize(
+    ("wrote", "input_", "causes"),
+    [
+        # Nobody counts writes: the first may have been marked as the others were. (1620 + 148 + 148) · 3
+        (None, "5748", {"cold:new_content": 1280, "uncacheable:partial_block": 60}),
+        # It neither read nor wrote, so nothing was marked; the second writes, the third reads. (1300 + 1620 + 148) · 3
+        (
+            0,
+            "9204",
+            {"uncacheable:no_breakpoint": 1300, "cold:new_content": 1280, "uncacheable:partial_block": 40},
+        ),
+    ],
+    ids=["writes not counted", "writes counted"],
+)
+def test_marks_that_are_set_behind_the_log_show_in_its_usage(
+    tmp_path: Path, wrote: int | None, input_: str, causes: dict[str, int]
+) -> None:
+    """A gateway marks what it passes on: a text without marks of which the service reads was marked all the same."""
+    rows = [
+        _ask(
+            n * MINUTE,
+            usage_state="present",
+            cached_tokens_observed=1280 if n else 0,
+            cache_write_5m_tokens_observed=wrote,
+        )
+        for n in range(3)
+    ]
+    parts = [part for line in (1, 2, 3) for part in _parts(line, [10], set())]
+    (bill,), found, _, summary = _replayed(tmp_path, rows, {}, parts)
+    assert (bill.input * 1_000_000, found) == (Decimal(input_), causes)
+    assert any("shows no cache marks of" in note for note in summary.notes)
+
+
 _MIXED = [_parts(line, [8, 12], {0: "ephemeral/1h", 1: "ephemeral/5m"}) for line in (1, 2)]
 
 

@@ -118,6 +118,36 @@ def test_traffic_that_the_log_does_not_hold_is_said_beside_the_verdict() -> None
     ]  # fmt: skip
 
 
+def test_what_was_never_stored_is_not_called_new() -> None:
+    """Prompts that no mark asks to be cached may share all they have: nobody is told that they begin differently."""
+    total = replace(report_data.week().result.total, hit_tokens=0)
+    for detail, words in (
+        ("no_breakpoint", "no mark asks"),
+        ("below_minimum", "shorter than what is cached"),
+    ):
+        details = (Detail("uncacheable", detail, None, total.prompt_tokens),)
+        view = with_result(
+            report_data.week(),
+            total=total,
+            by_basis=(replace(total, basis="simulated"),),
+            observed=None,
+            ideal_hit_tokens=0,
+            details=details,
+        )
+        found = verdict(view)
+        assert found.state == "cold"
+        assert words in found.sentence
+        assert "no two prompts" not in found.sentence
+
+
+def test_more_hits_than_the_rules_allow_are_not_all_that_was_within_reach() -> None:
+    """A service that logs 57 % where its replayed rules allow 10 % followed others."""
+    view = observed_week()
+    tenth = (view.result.total.prompt_tokens) // 10
+    found = verdict(with_result(view, ideal_hit_tokens=tenth))
+    assert "more than the 10.0 % that the rules of the replay let this log have" in found.sentence
+
+
 def test_nothing_lost_is_called_the_best_that_could_be_had() -> None:
     """A cache without avoidable losses is not accused of anything."""
     view = report_data.week()
