@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,9 +15,14 @@ MIN_VALUES: Final = 2
 MAX_VALUES: Final = 50
 _MAX_NAMES: Final = 200
 """Candidates that are followed at all; an object with generated keys must not fill the memory."""
-_USERS: Final = frozenset(
-    {"user", "user_id", "userid", "uid", "end_user", "enduser", "username", "email", "user.id"}
+_CONFIDENTIAL: Final = re.compile(
+    r"""(?:\w+[_.-])?(?:end[_.-]?)?user(?:[_.-]?(?:id|name|key|hash|login))?   # who called
+    | (?:\w+[_.-])?(?:uid|e-?mail(?:[_.-]?address)?|phone(?:[_.-]?number)?|login|ssn|ip(?:[_.-]?address)?)
+    | .*(?:api[_.-]?key|authorization|passw(?:or)?d|secret|credential|cookie|bearer|(?:access|auth|session|id)[_.-]?token).*
+    """,
+    re.IGNORECASE | re.VERBOSE,
 )
+"""Names of fields that say who called or open a door: equal values stay equal, and none is shown."""
 _PERSON: Final = b"prefixledger uid"
 
 
@@ -57,4 +63,4 @@ def user_key(value: str) -> str:
 def _label_text(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return user_key(str(value)) if name.lower() in _USERS else str(value)
+    return user_key(str(value)) if _CONFIDENTIAL.fullmatch(name) else str(value)

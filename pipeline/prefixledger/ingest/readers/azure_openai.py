@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from prefixledger.ingest.calls import call_outcomes, set_usage
+from prefixledger.ingest.envelope import user_key
 from prefixledger.ingest.exchange import Exchange, decoded, find_exchange
 from prefixledger.ingest.fields import extras, mapping, maybe_number, maybe_text, required, shown
 from prefixledger.ingest.moments import moment_us
@@ -34,7 +35,8 @@ _USED: Final = frozenset(
      "ResponseMessages", "ModelName", "DeploymentName", "SequenceNumber", "resourceId", "ResourceId", "location",
      "Location", "Region", "resultSignature", "ResultSignature", "callerIpAddress", "CallerIPAddress", "Type", "TenantId"}
 )  # fmt: skip
-_TENANTS: Final = ("apimSubscriptionId", "ApimSubscriptionId", "productId", "ProductId", "userId", "UserId")
+_TENANTS: Final = ("apimSubscriptionId", "ApimSubscriptionId", "productId", "ProductId")
+_USERS: Final = ("userId", "UserId")
 
 
 class AzureOpenAiReader:
@@ -55,7 +57,7 @@ class AzureOpenAiReader:
             "tokens in resource logs (RequestResponse), which hold times and bytes only",
             "bodies cut at the size limit of the log",
         ),
-        fields=_USED | {*_TENANTS, *(name for names in _BODIES for name in names), "apiName", "requestTime", "url",
+        fields=_USED | {*_TENANTS, *_USERS, *(name for names in _BODIES for name in names), "apiName", "requestTime", "url",
                         "responseTime", "modelDeploymentName", "modelName", "modelVersion", "operationName", "records"},
         sample="azure_openai.jsonl",
     )  # fmt: skip
@@ -159,6 +161,11 @@ def _complete(row: Row, begun: Row, record: Mapping[str, Any]) -> None:
         row.prompt_tokens = 0
 
 
+def _user(record: Mapping[str, Any]) -> str | None:
+    user = next((text for name in _USERS if (text := maybe_text(record, name))), None)
+    return None if user is None else user_key(user)
+
+
 def _begun(record: Mapping[str, Any]) -> Row:
     time = "time" if "time" in record else "TimeGenerated"
     start, known = moment_us(required(record, time), time)
@@ -167,10 +174,10 @@ def _begun(record: Mapping[str, Any]) -> Row:
         prompt_tokens=None,
         request_id=maybe_text(record, "correlationId") or maybe_text(record, "CorrelationId"),
         provider="azure",
-        tenant=next((text for name in _TENANTS if (text := maybe_text(record, name))), None),
+        tenant=next((text for name in _TENANTS if (text := maybe_text(record, name))), None) or _user(record),
         replica=next((t for n in ("location", "Location", "Region") if (t := maybe_text(record, n))), None),
         local_clock=not known,
-        extras=extras(record, _USED | {*_TENANTS, *(name for names in _BODIES for name in names)}),
+        extras=extras(record, _USED | {*_TENANTS, *_USERS, *(name for names in _BODIES for name in names)}),
     )
     took = maybe_number(record, "durationMs" if "durationMs" in record else "DurationMs")
     if took is not None and took >= 0:  # some are negative
