@@ -12,20 +12,19 @@ from prefixledger import schema_contents
 from prefixledger.kernels.arrays import read_only
 from prefixledger.kernels.paths import climb
 from prefixledger.replay import changes_kernel as kernel
-from prefixledger.replay.contents import KINDS, Contents
+from prefixledger.replay.told_changes import Teller
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from numpy.typing import NDArray
+
+    from prefixledger.replay.contents import Contents
+
+    _Forest = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 
 LEAST_TOKENS = 48
 """Tokens that must have been served before to prove anything: three blocks of 16, and pieces of 8 to 64."""
-_EDIT_TOKENS = 64
-"""New tokens of a change up to which the blocks that it lies in count as lost by it: it has a piece or two on either side,
-within which nothing tells the changed tokens from those around them."""
-_FINEST = ("time", "uuid", "random", "number", "date")
-"""Of several marks that differ the first of these names the change: a time changes with every call, its date does not."""
+_MOST_NAMESPACES = 64
+"""Namespaces, those with most lookups first, of which each is searched for a nearer prompt; a search clears all pieces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +73,15 @@ def find_changes(
         read_only(contents.piece, np.int64),
     )
     new_from = first * size
-    reference, continued = kernel.find_references(
-        *forest, contents.n_pieces, node, new_from, new, session, tenant, namespace, LEAST_TOKENS
+    reference, continued = _references(
+        contents, forest, (node, new_from, read_only(new, np.bool_), session, tenant, namespace)
     )
     proven = np.flatnonzero(reference >= 0)
     counts, layers = kernel.align(
         *forest, contents.n_pieces, node[proven], node[reference[proven]], LEAST_TOKENS
     )
     fresh = _fresh(session, new_from, lookup_facts["prompt_tokens"].to_numpy())
-    told = _Teller(contents, arrival, reference, continued, new_from, cap, size, fresh)
+    told = Teller(contents, arrival, reference, continued, new_from, cap, size, fresh)
     rows = [
         row
         for at, number in enumerate(proven.tolist())
@@ -152,6 +151,35 @@ def with_changes(facts: pa.Table, changes: Changes, parent: NDArray[np.int64]) -
     return table
 
 
+def _references(
+    contents: Contents, forest: _Forest, lookups: tuple[NDArray[Any], ...]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return both of ``kernel.find_references``; where nobody of the same namespace is found, he is looked for apart.
+
+    Only the last that had a piece is known, and that may be one of another model while the same model had it before.
+    """
+
+    def searched(columns: tuple[NDArray[Any], ...]) -> tuple[NDArray[np.int64], ...]:
+        node, new_from, new, session, tenant, namespace = columns
+        return kernel.find_references(  # type: ignore[no-any-return]
+            *forest, contents.n_pieces, node, new_from, new, session, tenant, namespace, LEAST_TOKENS
+        )
+
+    found, served, continued = searched(lookups)
+    namespace = lookups[-1]
+    model = contents.model_codes()[namespace]
+    for group in (namespace, model):
+        asks = np.flatnonzero((found >= 0) & (group != group[np.maximum(found, 0)]))
+        numbers, counts = np.unique(group[asks], return_counts=True)
+        for number in numbers[np.argsort(-counts, kind="stable")][:_MOST_NAMESPACES].tolist():
+            own = np.flatnonzero(group == number)
+            alone = tuple(read_only(column[own], column.dtype.type) for column in lookups)
+            other, tokens, _ = searched(alone)
+            better = (other >= 0) & (group[found[own]] != number) & (10 * tokens >= 9 * served[own])
+            found[own[better]] = own[other[better]]
+    return found, continued
+
+
 def _unseen(facts: pa.Table) -> NDArray[np.bool_]:
     """Return bool[s], missed segments whose key nobody had asked for, and that no rule of the cache forbids to hit."""
     absent = [
@@ -169,169 +197,3 @@ def _fresh(
     known, first = np.unique(session, return_index=True)
     fresh[known] = np.where(new_from[first] > 0, np.minimum(new_from[first], prompt[first]), prompt[first])
     return np.where(session >= 0, fresh[session], -1)
-
-
-class _Teller:
-    """Turns layers of pairs of prompts into rows."""
-
-    def __init__(
-        self,
-        contents: Contents,
-        arrival: NDArray[np.int64],
-        reference: NDArray[np.int64],
-        continued: NDArray[np.int64],
-        new_from: NDArray[np.int64],
-        cap: NDArray[np.int64],
-        size: NDArray[np.int64],
-        fresh: NDArray[np.int64],
-    ) -> None:
-        self.contents = contents
-        self.arrival, self.reference, self.continued = arrival, reference, continued
-        self.new_from, self.cap, self.size, self.fresh = new_from, cap, size, fresh
-
-    def of_lookup(self, lookup: int, layers: Sequence[Sequence[int]]) -> Iterator[dict[str, Any]]:
-        """Yield the changes that cost blocks of one lookup, in order of the prompt."""
-        contents, other = self.contents, int(self.reference[lookup])
-        here, there = int(self.arrival[lookup]), int(self.arrival[other])
-        differs = contents.differs(int(contents.namespace[here]), int(contents.namespace[there]))
-        size, floor = int(self.size[lookup]), int(self.new_from[lookup])
-        reordered = bool(contents.tools[here] != contents.tools[there]) and bool(
-            contents.same_tools[here] == contents.same_tools[there] >= 0
-        )
-        same_session = bool(contents.session[here] == contents.session[there] >= 0)
-        told = 0
-        end_before = floor // size
-        begins = [layer for number, layer in enumerate(layers) if number or differs is not None]
-        if reordered:
-            begins = self._tools_as_one(begins)
-        for layer in begins:  # without the common beginning, which has one key unless the namespaces differ
-            kind = self._kind(layer)
-            if layer[kernel.ZONE_END] <= floor or (differs is None and self._at_tail(lookup, layer)):
-                continue
-            history = (
-                kind in ("message", None)
-                and same_session
-                and (kind == "message" or layer[kernel.AT] >= self.fresh[lookup])
-            )
-            if history and self._before_trailer(here, layer):
-                continue
-            tools = reordered and kind == "tools"
-            whole = layer[kernel.GAP] <= _EDIT_TOKENS or tools or layer[kernel.MOVED]
-            begin = layer[kernel.AT] if whole else layer[kernel.AT] + layer[kernel.GAP]
-            begin = floor if begin - floor < size else begin
-            first = max(_rounded(begin, size), end_before)
-            end = min(_rounded(layer[kernel.ZONE_END], size), int(self.cap[lookup]))
-            if first >= end:
-                continue
-            end_before = end
-            yield {
-                "lookup": lookup,
-                "layer": told,
-                "previous": other,
-                "part": kind if layer[kernel.GAP] or layer[kernel.GAP_BEFORE] else None,
-                "at_token": layer[kernel.AT],
-                "new_tokens": layer[kernel.GAP],
-                "old_tokens": layer[kernel.GAP_BEFORE],
-                "old_prompt_tokens": int(contents.end[contents.node[there]]),
-                "differs": None if told else differs,
-                "tools_reordered": tools,
-                "moved": bool(layer[kernel.MOVED]),
-                "in_history": history,
-                "first_block": first,
-                "end_block": end,
-                **self._mark(layer),
-            }
-            told += 1
-
-    def _at_tail(self, lookup: int, layer: Sequence[int]) -> bool:
-        """Return whether all that is known again is new at the tail of a prompt that goes on from one of its session."""
-        return 0 < int(self.continued[lookup]) <= layer[kernel.AT] + layer[kernel.GAP]
-
-    def _before_trailer(self, here: int, layer: Sequence[int]) -> bool:
-        """Return whether new turns came in front of words that every prompt of the conversation ends in."""
-        at_end = layer[kernel.ZONE_END] >= self.contents.end[self.contents.node[here]]
-        return (
-            bool(at_end)
-            and not layer[kernel.MOVED]
-            and layer[kernel.GAP] >= max(1, 4 * layer[kernel.GAP_BEFORE])
-        )
-
-    def _tools_as_one(self, layers: Sequence[Sequence[int]]) -> list[Sequence[int]]:
-        """Return the changes with all those in tools that are the same in another order as one."""
-        out: list[list[int]] = []
-        for layer in layers:
-            if out and self._kind(layer) == self._kind(out[-1]) == "tools":
-                for field in (kernel.GAP, kernel.GAP_BEFORE, kernel.KEPT):
-                    out[-1][field] += layer[field]
-                out[-1][kernel.ZONE_END] = layer[kernel.ZONE_END]
-                out[-1][kernel.PIECES] = 0
-            else:
-                out.append(list(layer))
-        return list(out)
-
-    def _kind(self, layer: Sequence[int]) -> str | None:
-        for field in (kernel.FIRST_NEW, kernel.FIRST_OLD, kernel.NEXT):
-            if layer[field] >= 0:
-                kind = int(self.contents.kind[layer[field]])
-                return KINDS[kind] if kind >= 0 else None
-        return None
-
-    def _mark(self, layer: Sequence[int]) -> dict[str, Any]:
-        """Return what may change from call to call and did, where the pieces differ in nothing else."""
-        contents = self.contents
-        nodes = layer[kernel.FIRST_NEW], layer[kernel.FIRST_OLD]
-        if layer[kernel.PIECES] != 1 or min(nodes) < 0:
-            return self._one_sided(layer)
-        new, old = (int(contents.piece[node]) for node in nodes)
-        if contents.mask[nodes[0]] != contents.mask[nodes[1]]:
-            return {}
-        ours, theirs = (_parsed(contents.marks.get(piece, "")) for piece in (new, old))
-        pairs = [(one, two) for one, two in zip(ours, theirs, strict=False) if one[3] != two[3]]
-        if not pairs:
-            return {}
-        one, two = min(pairs, key=lambda pair: _FINEST.index(pair[0][0]))
-        node = nodes[0]
-        begin = layer[kernel.AT]
-        tokens, length = int(contents.end[node]) - begin, int(contents.length[node])
-        found: dict[str, Any] = {
-            "mark": one[0],
-            "mark_value": one[3],
-            "old_mark_value": two[3],
-            "slot": int(contents.mask[node]),
-        }
-        if length > tokens > 0:  # text: of the piece only what differs was changed
-            first, last = pairs[0][0], pairs[-1][0]
-            span = last[1] + last[2] - first[1]
-            old_span = pairs[-1][1][1] + pairs[-1][1][2] - pairs[0][1][1]
-            found["at_token"] = begin + first[1] * tokens // length
-            found["new_tokens"] = max(1, round(span * tokens / length))
-            found["old_tokens"] = max(1, round(old_span * tokens / length))
-        return found
-
-    def _one_sided(self, layer: Sequence[int]) -> dict[str, Any]:
-        """Return the same of one piece that came or went as a whole."""
-        contents = self.contents
-        for ours, theirs, node in (
-            (kernel.GAP, kernel.GAP_BEFORE, layer[kernel.FIRST_NEW]),
-            (kernel.GAP_BEFORE, kernel.GAP, layer[kernel.FIRST_OLD]),
-        ):
-            if layer[theirs] or node < 0 or layer[kernel.MOVED]:
-                continue
-            above = int(contents.parent[node])
-            length = int(contents.end[node]) - (int(contents.end[above]) if above >= 0 else 0)
-            marks = _parsed(contents.marks.get(int(contents.piece[node]), ""))
-            if length == layer[ours] and marks:
-                mark = min(marks, key=lambda one: _FINEST.index(one[0]))
-                value = "mark_value" if ours == kernel.GAP else "old_mark_value"
-                return {"mark": mark[0], value: mark[3], "slot": int(contents.mask[node])}
-        return {}
-
-
-def _parsed(marks: str) -> list[tuple[str, int, int, int]]:
-    fields = [mark.split(":") for mark in marks.split(";") if mark]
-    return [(kind, int(start), int(length), int(value)) for kind, start, length, value in fields]
-
-
-def _rounded(token: int, size: int) -> int:
-    """Return the first block of which at least half lies behind a token."""
-    return (2 * token + size - 1) // (2 * size)

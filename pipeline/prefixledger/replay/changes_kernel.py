@@ -102,16 +102,16 @@ def find_references(  # type: ignore[no-untyped-def]
         least: Tokens that must have been served before.
 
     Returns:
-        (int64[m], int64[m]): number of that lookup, -1 for none, and the token at which the prompt goes on from an earlier
-        one of its session and namespace, 0 where it does not. O(pieces behind ``new_from``), and for each lookup whose
-        content was served before O(pieces of eight prompts).
+        (int64[m], int64[m], int64[m]): number of that lookup, -1 for none; the tokens that it had served; and the token at
+        which the prompt goes on from an earlier one of its session and namespace, 0 where it does not. O(pieces behind
+        ``new_from``), and for each lookup whose content was served before O(pieces of eight prompts).
     """
     rows = node.shape[0]
     found = np.full(rows, -1, np.int64)
     last_of = np.full(n_pieces, -1, np.int64)
     of_session = np.full((session.max() + 2 if rows else 1, THREADS), -1, np.int64)
     asked = np.zeros(of_session.shape[0], np.int64)
-    continued = np.zeros(rows, np.int64)
+    continued, served = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
     of_tenant = np.full(tenant.max() + 2 if rows else 1, -1, np.int64)
     place, stamp = np.zeros(n_pieces, np.int64), np.full(n_pieces, -1, np.int64)
     path = np.empty(parent.shape[0] + 1, np.int64)
@@ -152,8 +152,9 @@ def find_references(  # type: ignore[no-untyped-def]
                     best, found[row] = total, choice
                 if namespace[choice] == namespace[row] and total > best_near:
                     best_near, near = total, choice
+            served[row] = best
             if near >= 0 and 10 * best_near >= 9 * best:
-                found[row] = near
+                found[row], served[row] = near, best_near
             if best < least:
                 found[row] = -1
         if session[row] >= 0:
@@ -161,7 +162,7 @@ def find_references(  # type: ignore[no-untyped-def]
             asked[session[row]] += 1
         if tenant[row] >= 0:
             of_tenant[tenant[row]] = row
-    return found, continued
+    return found, served, continued
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -219,7 +220,7 @@ def align(parent, end, piece, n_pieces, new_node, old_node, least):  # type: ign
         for at in range(n_new):
             uses[piece[new_path[at]]] = row
         layers, after = 0, 0
-        out[row, 0, FIRST_NEW], out[row, 0, FIRST_OLD] = -1, -1
+        out[row, 0, FIRST_NEW], out[row, 0, FIRST_OLD], out[row, 0, NEXT] = -1, -1, -1
         gap_from, gap_tokens, gap_pieces, gap_node = 0, 0, 0, np.int64(-1)
         for at in range(n_new):
             node = new_path[n_new - 1 - at]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,6 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from prefixledger.replay.block_contents import block_contents, nodes_of, telling_namespaces
+from prefixledger.schema_contents import CONTENTS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
     from prefixledger.replay.lookups import Lookups, Rows
     from prefixledger.workspace import Workspace
 
-COLUMNS = ("content_node", "tenant", "session_id", "namespace", "model")
+COLUMNS = ("content_node", "source_node", "tenant", "session_id", "namespace", "model")
 """Columns of requests that are needed where the contents of prompts are known."""
 KINDS = ("tools", "system", "message")
 _NAMESPACE_FIELDS = ("model", "adapter", "cache_salt", "namespace")
@@ -32,6 +36,7 @@ class Contents:
     Attributes:
         parent: int64[n], piece before each, negative for the first of a prompt.
         end: int64[n], tokens from the start of the prompt to its end.
+        blocks_from: First piece that is a block known by its id; of all before it the content was logged.
         piece: int64[n], number of its content; equal content has one number, whatever stands before it.
         mask: int64[n], number of its content without what may change from call to call.
         n_pieces: Distinct contents.
@@ -49,6 +54,7 @@ class Contents:
 
     parent: NDArray[np.int64]
     end: NDArray[np.int64]
+    blocks_from: int
     piece: NDArray[np.int64]
     mask: NDArray[np.int64]
     n_pieces: int
@@ -62,6 +68,11 @@ class Contents:
     namespaces: tuple[str, ...]
     tools: NDArray[np.int64]
     same_tools: NDArray[np.int64]
+
+    def model_codes(self) -> NDArray[np.int64]:
+        """Return int64[namespaces], equal for namespaces of one model."""
+        models = [json.loads(name)["model"] for name in self.namespaces]
+        return np.array([models.index(model) for model in models], np.int64)
 
     def differs(self, one: int, other: int) -> str | None:
         """Return in what two namespaces differ first: model, adapter, cache_salt, namespace or template; None if equal."""
@@ -79,37 +90,32 @@ def read_contents(workspace: Workspace, rows: Rows, lookups: Lookups) -> Content
         rows: Every row, with ``COLUMNS``.
         lookups: Those that ask a cache.
     """
-    files = sorted(workspace.contents.glob("*.parquet"))
-    if not files:
+    telling = telling_namespaces(workspace)
+    whole, base, base_of_ids = _stacked(workspace, telling)
+    if not base and not base_of_ids:
         return None
-    tables = [pq.ParquetFile(path).read() for path in files]
-    sizes = np.cumsum([0, *(len(table) for table in tables)]).astype(np.int64)
-    parent = np.concatenate(
-        [
-            np.where((own := table["parent"].to_numpy()) >= 0, own + base, -1)
-            for table, base in zip(tables, sizes[:-1], strict=True)
-        ]
-    ).astype(np.int64)
-    whole = pa.concat_tables(tables)
     label = _labels(whole, "label_hi", "label_lo")
     names, piece = np.unique(label, return_inverse=True)
     marks, mask = _marks(workspace, names)
     low = whole["label_lo"].to_numpy()
     chosen = rows.table.take(pa.array(lookups.request_row))
-    base = dict(zip((path.stem for path in files), sizes.tolist(), strict=False))
+    node = _nodes(chosen, base)
+    if telling:
+        node = np.where(node >= 0, node, nodes_of(chosen, telling, base_of_ids))
     tools, same_tools = _tools(workspace, chosen)
     namespace = chosen["namespace"].combine_chunks().dictionary_encode()
     session, tenant = _numbered(chosen["session_id"]), _numbered(chosen["tenant"])
     return Contents(
-        parent=parent,
+        parent=whole["parent"].to_numpy(),
         end=whole["end_token"].to_numpy(),
+        blocks_from=min(base_of_ids.values(), default=len(whole)),
         piece=piece.astype(np.int64),
         mask=mask[piece],
         n_pieces=names.size,
         kind=_codes(whole["kind"], KINDS).astype(np.int8),
         length=(low & np.uint64((1 << 24) - 1)).astype(np.int64),
         marks=marks,
-        node=_nodes(chosen, base),
+        node=node,
         session=_sessions(session, tenant),
         tenant=tenant,
         namespace=namespace.indices.to_numpy().astype(np.int64),
@@ -117,6 +123,23 @@ def read_contents(workspace: Workspace, rows: Rows, lookups: Lookups) -> Content
         tools=tools,
         same_tools=same_tools,
     )
+
+
+def _stacked(
+    workspace: Workspace, telling: dict[str, dict[str, int]]
+) -> tuple[pa.Table, dict[str, int], dict[str, int]]:
+    """Return the pieces of all sources in one table, and the first of each: of what was logged, and of block ids."""
+    stored = {path.stem: pq.ParquetFile(path).read() for path in sorted(workspace.contents.glob("*.parquet"))}
+    by_ids = {source: block_contents(workspace, source) for source in sorted(telling)}
+    tables, begins, first = [CONTENTS.arrow().empty_table()], [], 0
+    for table in (*stored.values(), *by_ids.values()):
+        own = table["parent"].to_numpy()
+        tables.append(table.set_column(0, "parent", pa.array(np.where(own >= 0, own + first, -1))))
+        begins.append(first)
+        first += len(table)
+    names = zip((*stored, *by_ids), begins, strict=True)
+    base = dict(itertools.islice(names, len(stored)))
+    return pa.concat_tables([table.cast(CONTENTS.arrow()) for table in tables]), base, dict(names)
 
 
 def _labels(table: pa.Table, high: str, low: str) -> NDArray[np.void]:
@@ -190,5 +213,5 @@ def _codes(column: pa.ChunkedArray, names: Sequence[str]) -> NDArray[np.int64]:
 
 def needed(columns: Iterable[str], workspace: Workspace) -> list[str]:
     """Return columns of requests that a replay reads: the given ones, and ``COLUMNS`` where contents are known."""
-    more = COLUMNS if any(workspace.contents.glob("*.parquet")) else ()
+    more = COLUMNS if any(workspace.contents.glob("*.parquet")) or telling_namespaces(workspace) else ()
     return list(dict.fromkeys([*columns, *more]))
