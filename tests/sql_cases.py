@@ -51,6 +51,7 @@ _MADE_IN_PYTHON = {
     "turns": tuple(turns.SCHEMA.names),
     "days": ("day", "from_us"),
     "sharing": ("pool",),
+    "salts": ("request_row", "cache_salt"),
     "prices": (
         "pool",
         "provider",
@@ -81,16 +82,16 @@ _BY_NUMBER = {"judged": schema.SEGMENT_FACTS, "merged": schema.SEGMENT_FACTS}
 """Tables that know lookups and replicas by number, as facts do."""
 _TYPES = {
     (
-        "reason", "field", "value", "judged", "cut", "kind", "total", "rung", "currency", "parent_key", "cause",
+        "prefix", "side", "thing", "differs", "other_tenant", "reason", "field", "value", "judged", "cut", "kind", "total", "rung", "currency", "parent_key", "cause",
         "detail", "part", "replica_name", "basis", "route_branch", "problem", "opening", "day", "proven",
     ): pa.string(),
     (
-        "other_replica", "more_capacity", "longer_ttl", "stable_prefix", "busiest", "elsewhere", "hit", "counts_writes",
+        "other_replica", "more_capacity", "longer_ttl", "stable_prefix", "busiest", "one_salt", "elsewhere", "hit", "counts_writes",
         "warming_up",
         "observed", "capped", "own", "resident", "changed", "outlived", "reset",
     ): pa.bool_(),
     (
-        "share", "rate_before", "rate_after", "agreement", "multiplier", "imbalance_requests", "imbalance_prefill",
+        "share", "mean_share", "share_variance", "median_gap_s", "rate_before", "rate_after", "agreement", "multiplier", "imbalance_requests", "imbalance_prefill",
     ): pa.float64(),
     ("replicas",): pa.list_(pa.string()),
 }  # fmt: skip

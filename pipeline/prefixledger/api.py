@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from prefixledger.doctor import doctor
 from prefixledger.errors import UsageError
+from prefixledger.investigate import investigate
 from prefixledger.progress import SILENT
 from prefixledger.reference import diff, explain, formats, print_scenario, query, rates
 from prefixledger.running import running
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from prefixledger.progress import Progress
 
 __all__ = [
-    "demo", "diff", "doctor", "explain", "export", "formats", "ingest", "print_scenario", "query", "rates", "replay", "report", "whatif",
+    "demo", "diff", "doctor", "explain", "export", "formats", "ingest", "investigate", "print_scenario", "query", "rates", "replay", "report", "whatif",
 ]  # fmt: skip
 
 DEFAULT_OUTPUT = "prefixledger.html"

@@ -12,10 +12,11 @@ if TYPE_CHECKING:
 
     from prefixledger.attribute import Comparison, CounterComparison
     from prefixledger.attribute.cell import Cell
+    from prefixledger.attribute.investigated import Investigation
     from prefixledger.ingest import IngestSummary
     from prefixledger.replay import ReplaySummary
 
-R = TypeVar("R", "IngestSummary", "ReplayResult", "ReportResult", "WhatIfResult")
+R = TypeVar("R", "IngestSummary", "ReplayResult", "ReportResult", "WhatIfResult", "InvestigateResult")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,23 @@ class WhatIfResult:
     csv: Path | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class InvestigateResult:
+    """What the verb ``investigate`` did.
+
+    Attributes:
+        workspace: Where the stages' files are.
+        ingest: The account of the sources; None where a workspace was given.
+        found: What was found.
+        html: The page, if one was asked for.
+    """
+
+    workspace: Path
+    ingest: IngestSummary | None
+    found: Investigation
+    html: Path | None = None
+
+
 class PartialInputError(InputError):
     """Everything was done, but more records were rejected than allowed.
 
@@ -98,7 +116,9 @@ class PartialInputError(InputError):
     """
 
     def __init__(
-        self, cause: InputError, result: IngestSummary | ReplayResult | ReportResult | WhatIfResult
+        self,
+        cause: InputError,
+        result: IngestSummary | ReplayResult | ReportResult | WhatIfResult | InvestigateResult,
     ) -> None:
         super().__init__(cause.message, place=cause.place, hint=cause.hint)
         self.result = result

@@ -9,6 +9,7 @@ import pytest
 
 from prefixledger.attribute.cell import STEPS as CELL_STEPS
 from prefixledger.attribute.explain import STEPS as EXPLAIN_STEPS
+from prefixledger.attribute.investigate import STEPS as INVESTIGATE_STEPS
 from prefixledger.attribute.marts import CHECKS as MART_CHECKS
 from prefixledger.attribute.marts import STEPS as MART_STEPS
 from prefixledger.attribute.marts import STEPS_BEFORE_PRICES
@@ -16,7 +17,16 @@ from prefixledger.attribute.run import CHECKS, STEPS
 from prefixledger.attribute.session import Session
 from sql_cases import CASES, SQL, columns_of, comparable, header, listed, read_cases, steps
 
-RAN = (*STEPS, *CHECKS, *STEPS_BEFORE_PRICES, *MART_STEPS, *MART_CHECKS, *EXPLAIN_STEPS, *CELL_STEPS)
+RAN = (
+    *STEPS,
+    *CHECKS,
+    *STEPS_BEFORE_PRICES,
+    *MART_STEPS,
+    *MART_CHECKS,
+    *EXPLAIN_STEPS,
+    *INVESTIGATE_STEPS,
+    *CELL_STEPS,
+)
 BUILT_CASES = [(step, case) for step in steps() for case in read_cases(step)]
 
 

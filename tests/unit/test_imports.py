@@ -44,7 +44,7 @@ LAYERS = (
     {"outcomes"},
     {"stages"},
     {"reference"},
-    {"whatif"},
+    {"whatif", "investigate"},
     {"doctor"},
     {"api"},
     {"cli"},

@@ -67,6 +67,16 @@ def default_window(
     )
 
 
+def whole_log(workspace: Workspace, *, from_us: int | None = None, to_us: int | None = None) -> Window:
+    """Return the window from the first arrival of a workspace to its last, or as asked; see ``choose_window``."""
+    manifest = json.loads(workspace.manifest.read_text(encoding="utf-8"))
+    read = [source for source in manifest["sources"] if source["first_at_us"] is not None]
+    first_us = min((source["first_at_us"] for source in read), default=0)
+    last_us = max((source["last_at_us"] for source in read), default=-1)
+    begin = first_us if from_us is None else from_us
+    return choose_window(first_us, last_us, from_us=begin, to_us=to_us)
+
+
 def choose_window(
     first_us: int,
     last_us: int,

@@ -25,6 +25,7 @@ VERBS = (
     "ingest",
     "replay",
     "whatif",
+    "investigate",
     "explain",
     "diff",
     "query",

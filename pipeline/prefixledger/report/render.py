@@ -19,6 +19,8 @@ from prefixledger.report.palette import css_variables, fill, hatch_patterns
 from prefixledger.resources import read_text
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from prefixledger.report.view import ReportView, Window
 
 GENERATOR = "prefixledger"
@@ -85,6 +87,7 @@ def _environment(window: Window | None, *, show_ids: bool) -> Environment:
         "cause_name": cause_name,
         "fill": fill,
         "svg": _ours,
+        "utc": _utc,
     }
     if window is not None:
         environment.filters["at"] = partial(numbers.moment, window=window)
@@ -117,6 +120,11 @@ def _name(text: str, limit: int = 48) -> Markup:
 def _prose(text: str) -> Markup:
     """Escape a sentence and keep its figures and their units on one line."""
     return _ours(_FIGURE_UNIT.sub("&nbsp;", str(escape(numbers.quiet(text)))))
+
+
+def _utc(at: datetime) -> str:
+    """Write a moment in UTC, to the minute."""
+    return f"{at:%Y-%m-%d %H:%M}Z"
 
 
 def _ours(text: str) -> Markup:

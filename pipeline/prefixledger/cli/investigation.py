@@ -1,0 +1,214 @@
+"""Prints what an investigation found."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from prefixledger.cli import results
+from prefixledger.cli.console import data_console, harmless
+from prefixledger.cli.show import print_json, print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prefixledger.attribute.investigated import Incident, Investigation, Matched
+    from prefixledger.cli.console import Talk
+    from prefixledger.outcomes import InvestigateResult
+
+_NARROWEST = 60
+_MOST_ROWS = 10
+_SHORT = 16
+
+
+def say(result: InvestigateResult, talk: Talk, *, as_json: bool) -> None:
+    """Print an investigation as text, or as JSON, on stdout."""
+    if result.ingest is not None:
+        results.say_inputs(result.ingest, talk)
+    if as_json:
+        print_json(result.found)
+    else:
+        _print(result.found)
+    if result.html is not None:
+        talk.say(f"page: {result.html}")
+
+
+def _print(found: Investigation) -> None:
+    rate = "-" if found.hit_rate is None else f"{found.hit_rate:.1%}"
+    _line(
+        f"{found.scenario}: {found.requests:,} lookups, {found.prompt_tokens:,} prompt tokens, hit rate {rate}, "
+        f"{_time(found.begin)} to {_time(found.end)}, slices of {found.slice_s:,.0f} s, {found.series_tested} series"
+    )
+    click.echo("")
+    for each in found.verdict:
+        _line(each, "- ")
+    for shape in found.shapes:
+        _line(shape, "- ")
+    for incident in found.incidents:
+        _print_incident(incident)
+    _print_burdens(found)
+    _print_matched(found.matched)
+    _print_recoveries(found)
+    _print_namespaces(found)
+
+
+def _print_incident(one: Incident) -> None:
+    _head(
+        f"{_time(one.at)}  {'better' if one.better else 'worse'}  {one.field if one.field == 'all' else f'{one.field} {one.value}'}"
+    )
+    _table(
+        ("", "before", "after", "change, points"),
+        [
+            (line.name, f"{line.before:.1%}", f"{line.after:.1%}", f"{100 * (line.after - line.before):+.1f}")
+            for line in one.table
+        ],
+        (1, 2, 3),
+    )
+    rows = [
+        (
+            move.measure,
+            "all" if move.field == "all" else f"{move.field} {move.value[:_SHORT]}",
+            f"{move.before:.1%}",
+            f"{move.after:.1%}",
+            f"{100 * move.low:+.1f} to {100 * move.high:+.1f}",
+            f"{move.p:.1g}",
+        )
+        for move in one.moves[:_MOST_ROWS]
+    ]
+    _table(("rate", "of", "before", "after", "change, 95 %", "chance"), rows, (2, 3, 4, 5))
+    for near in one.nearby:
+        _line(f"{_time(near.at)}  {near.kind}  {near.name}", "  near: ")
+
+
+def _print_burdens(found: Investigation) -> None:
+    if not found.burdens:
+        return
+    _head(f"{found.carriers} of {found.things} things carry 80 % of the tokens that could have been saved")
+    rows = [
+        (
+            one.cause,
+            one.thing if one.release is None else f"{one.thing}, release {one.release}",
+            f"{one.tokens:,}",
+            f"{one.requests:,}",
+            f"{one.cost:,.2f} {one.currency}",
+            f"{one.share_so_far:.0%}",
+            f"{_time(one.first_at)} to {_time(one.last_at)}",
+        )
+        for one in found.burdens[: max(_MOST_ROWS, 1)]
+    ]
+    _table(("cause", "what", "tokens", "requests", "cost", "so far", "when"), rows, (2, 3, 4, 5))
+
+
+def _print_matched(compared: tuple[Matched, ...]) -> None:
+    if not compared:
+        return
+    _head("turns after a change of process, beside turns after gaps of the same length without one")
+    rows = [
+        (
+            one.field,
+            _gap(one),
+            f"{one.changed_pairs:,}",
+            _share(one.changed_share),
+            f"{one.same_pairs:,}",
+            _share(one.same_share),
+            "not enough data"
+            if one.low is None or one.high is None
+            else f"{100 * one.low:+.1f} to {100 * one.high:+.1f}",
+            "" if one.p is None else f"{one.p:.1g}",
+        )
+        for one in compared
+    ]
+    columns = ("changed", "gap", "pairs", "hit", "unchanged", "hit", "difference, 95 %", "chance")
+    _table(columns, rows, (2, 3, 4, 5, 6, 7))
+
+
+def _print_recoveries(found: Investigation) -> None:
+    if not found.recoveries:
+        return
+    _head("how caches came back after resets: the headroom that a deploy needs")
+    rows = [
+        (
+            f"{one.kind} {one.event_id}",
+            _time(one.at),
+            ", ".join(one.replicas),
+            _share(one.rate_before),
+            _share(one.rate_after),
+            "not within 2 h" if one.recovery_s is None else f"{one.recovery_s / 60:.0f} min",
+            f"{one.lost_tokens:,}",
+            f"{one.peak_tokens:,}",
+        )
+        for one in found.recoveries
+    ]
+    columns = (
+        "reset",
+        "when",
+        "replicas",
+        "hour before",
+        "hour after",
+        "to 90 %",
+        "extra prefill",
+        "most in a minute",
+    )
+    _table(columns, rows, (3, 4, 5, 6, 7))
+
+
+def _print_namespaces(found: Investigation) -> None:
+    if found.splits:
+        _head("what it costs that the same content is kept apart")
+        rows = [
+            (s.differs, s.tenant or "-", f"{s.requests:,}", f"{s.tokens:,}", f"{s.cost:,.2f} {s.currency}")
+            for s in found.splits
+        ]
+        _table(("by", "tenant", "requests", "tokens", "cost"), rows[:_MOST_ROWS], (2, 3, 4))
+    if found.side_channels:
+        _head(
+            "tenants that hit each other's blocks although the log separates tenants by salts: timing tells one of the other"
+        )
+        channels = [
+            (
+                c.tenant,
+                c.other_tenant,
+                "the same salt" if c.one_salt else "no salt here",
+                f"{c.requests:,}",
+                f"{c.tokens:,}",
+            )
+            for c in found.side_channels
+        ]
+        _table(
+            ("tenant", "hits blocks of", "because of", "requests", "hit tokens"),
+            channels[:_MOST_ROWS],
+            (3, 4),
+        )
+
+
+def _gap(one: Matched) -> str:
+    return (
+        f"over {one.gap_from_s:,} s" if one.gap_to_s is None else f"{one.gap_from_s:,} to {one.gap_to_s:,} s"
+    )
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
+
+
+def _time(at: Any) -> str:
+    return str(at.isoformat(sep=" ", timespec="minutes")).replace("+00:00", "Z")
+
+
+def _head(text: str) -> None:
+    click.echo("")
+    _line(text)
+
+
+def _table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]], right: tuple[int, ...]) -> None:
+    print_table(data_console(), columns, rows, right=right)
+
+
+def _line(text: str, begin: str = "") -> None:
+    width = max(_NARROWEST, data_console().width)
+    lines = textwrap.wrap(
+        text, width, initial_indent=begin, subsequent_indent=" " * len(begin), break_on_hyphens=False
+    )
+    click.echo("\n".join(harmless(line) for line in lines))
