@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench screenshots clean
 
 demo: $(STAMP)
 	@mkdir -p out
@@ -21,6 +21,9 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py
+
+screenshots: demo
+	$(BIN)/python benchmarks/screenshots.py out/demo.html out/screenshots
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \

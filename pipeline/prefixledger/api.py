@@ -197,6 +197,7 @@ def report(
     sources: Sequence[str | Path] = (),
     *,
     output: str | Path = DEFAULT_OUTPUT,
+    figures: str | Path | None = None,
     workspace: str | Path = DEFAULT_WORKSPACE,
     from_: str | None = None,
     to: str | None = None,
@@ -234,6 +235,7 @@ def report(
     Args:
         sources: See ``replay``.
         output: The HTML file; the others go beside it.
+        figures: Folder for every picture as SVG and PNG; None writes none.
         workspace: Folder of the stages' files.
         from_: First moment of the report, ISO 8601; None with ``to`` None is the days of the invoice, else the last whole ISO week, else the whole log.
         to: First moment after it.
@@ -286,7 +288,16 @@ def report(
     logs, place = stages.resolve(sources, workspace)
     question = stages.ask(scenario, events, replica_grace)
     page = stages.page(
-        output, from_, to, tz, month=month, invoice=invoice, fail_on=fail_on, show_ids=show_ids, force=force
+        output,
+        from_,
+        to,
+        tz,
+        month=month,
+        invoice=invoice,
+        fail_on=fail_on,
+        figures=figures,
+        show_ids=show_ids,
+        force=force,
     )
     with running(place, "report", force=force):
         read = stages.ingested(logs, place, options, progress)

@@ -57,6 +57,7 @@ class Page:
         show_ids: Whether ids are shown whole.
         rules: What it must not say.
         invoice: What the log is held against.
+        figures: Folder for the pictures; None for none.
     """
 
     output: Path
@@ -66,6 +67,7 @@ class Page:
     show_ids: bool
     rules: tuple[Rule, ...] = ()
     invoice: tuple[InvoiceLine, ...] = ()
+    figures: Path | None = None
 
 
 def resolve(sources: Sequence[str | Path], workspace: str | Path) -> tuple[tuple[str | Path, ...], Workspace]:
@@ -227,6 +229,7 @@ def page(
     month: str | None,
     invoice: Sequence[str | Path],
     fail_on: Sequence[str],
+    figures: str | Path | None = None,
     show_ids: bool,
     force: bool,
 ) -> Page:
@@ -245,13 +248,24 @@ def page(
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise UsageError(f"there is no time zone {tz!r}", hint='write "UTC", "Europe/Berlin" …') from error
     report.check(Path(output), force=force)
+    if figures is not None:
+        report.check_folder(Path(figures), force=force)
     first, last = (None if text is None else parse_time_us(text, zone) for text in (from_, to))
     if month is not None:
         if from_ is not None or to is not None:
             raise UsageError("a month has a beginning and an end", hint="leave out --from and --to")
         first, last = month_us(month, zone)
     lines = tuple(line for path in invoice for line in read_invoice(Path(path)))
-    return Page(Path(output), first, last, tz, show_ids, rules(fail_on), lines)
+    return Page(
+        Path(output),
+        first,
+        last,
+        tz,
+        show_ids,
+        rules(fail_on),
+        lines,
+        None if figures is None else Path(figures),
+    )
 
 
 def reported(
@@ -270,6 +284,8 @@ def reported(
     view = report.build(workspace, replays, stretch, asked.invoice)
     # Foreign files were looked for before the work began, and what stands there now is what was found then.
     written = report.write(view, asked.output, force=True, show_ids=asked.show_ids)
+    if asked.figures is not None:
+        report.write_figures(view, asked.figures)
     observed, engines = view.result.observed, view.engines
     compared = None if observed is None else observed.compared
     lines = report.summary(view, written).lines()

@@ -200,6 +200,10 @@ output_option = click.option(
     help="The HTML file; JSON and CSV go beside it.",
 )
 
+figures_option = click.option(
+    "--figures", type=FILE, metavar="DIR", help="Also write every picture into this folder, as SVG and PNG."
+)
+
 invoice_option = click.option(
     "--invoice",
     type=FILE,

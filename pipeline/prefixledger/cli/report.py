@@ -10,6 +10,7 @@ from prefixledger.cli.bars import progress_of
 from prefixledger.cli.console import talk_of
 from prefixledger.cli.options import (
     fail_on_option,
+    figures_option,
     force_option,
     invoice_option,
     json_option,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 @click.command()
 @sources_argument
 @output_option
+@figures_option
 @workspace_option
 @window_options
 @invoice_option

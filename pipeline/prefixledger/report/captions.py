@@ -55,6 +55,8 @@ def over_time(view: ReportView) -> str:
             )
     rated = [b for b in view.timeline.buckets if b.prompt_tokens]
     low, high = min(rated, key=_one), max(rated, key=_one)
+    if percent(_one(low)) == percent(_one(high)):
+        return f"The hit rate is {percent(_one(low))} all the time"
     return (
         f"The hit rate is lowest, {percent(_one(low))}, at {moment(low.at_us, view.window)} and highest, "
         f"{percent(_one(high))}, at {moment(high.at_us, view.window)}"

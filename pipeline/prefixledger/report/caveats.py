@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from prefixledger.report.view import ReportView, Result
 
 _DOUBTFUL_AGREEMENT = 0.9
+FEW_LOOKUPS = 30
+"""Of fewer than that nobody should conclude anything about next week."""
+
 _COUNTER_SLACK = 0.01
 """Samples of counters do not begin and end with an hour: a point more than within reach is no contradiction."""
 
@@ -34,13 +37,10 @@ def caveats_of(view: ReportView) -> tuple[str, ...]:
         found.append(
             f"The router draws, so this is one of several outcomes: the hit rate is {result.spread.told}, the replay's among them."
         )
+    if 1 < result.total.requests < FEW_LOOKUPS:
+        found.append(f"Only {whole(result.total.requests)} lookups: too few to conclude anything from.")
     found += [_loss_caveat(result), _refused_caveat(result), *_partial_caveats(result)]
-    rejected = sum(s.rejected for s in view.sources)
-    if rejected:
-        records = sum(s.records for s in view.sources)
-        found.append(
-            f"{whole(rejected)} of {whole(records)} records ({percent(rejected / records)}) were rejected."
-        )
+    found.append(reject_caveat(view))
     cut = [clean(s.path, 40) for s in view.sources if s.truncated_at is not None]
     if cut:
         found.append(
@@ -60,6 +60,15 @@ def caveats_of(view: ReportView) -> tuple[str, ...]:
             f"Of {count(result.unmeasured_requests, 'request')} nothing can be said: neither keys nor usage were logged."
         )
     return tuple(text for text in found if text)
+
+
+def reject_caveat(view: ReportView) -> str:
+    """Say how many records were rejected; empty where none was."""
+    rejected = sum(s.rejected for s in view.sources)
+    records = sum(s.records for s in view.sources)
+    if not rejected:
+        return ""
+    return f"{whole(rejected)} of {whole(records)} records ({percent(rejected / records)}) were rejected."
 
 
 def refused_share(result: Result) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prefixledger.report.books import rate
+from prefixledger.report.caveats import FEW_LOOKUPS
 from prefixledger.report.earlier import comparable, rate_change
 from prefixledger.report.glossary import cause_name
 from prefixledger.report.numbers import amount, count, money, percent, points, span, whole
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from prefixledger.report.view import ReportView
 
 ACTIONS = 3
-_FEW_LOOKUPS = 30
-"""Of fewer than that nobody should conclude anything about next week."""
-
 _EVIDENCE = {
     "in_flight": "replicas",
     "invalidated": "events",
@@ -183,7 +181,7 @@ def _size(view: ReportView, cause: str) -> str:
     if affected is None:
         return ""
     text = f"{whole(affected)} of {count(view.result.total.requests, 'lookup')}"
-    return f"{text}: too few to conclude anything from" if affected < _FEW_LOOKUPS else text
+    return f"{text}: too few to conclude anything from" if affected < FEW_LOOKUPS else text
 
 
 def _sql(view: ReportView, cause: str) -> str:

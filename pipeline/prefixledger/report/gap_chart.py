@@ -10,7 +10,7 @@ import matplotlib as mpl
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from prefixledger.report.canvas import INK, MUTED, area, bar_style, grid, heading, sheet
-from prefixledger.report.numbers import amount, duration, percent
+from prefixledger.report.numbers import amount, compact, duration, percent
 from prefixledger.report.svg import STYLE, inline_svg
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def gap_chart(curves: Curves, chart_id: str) -> str:
         axes.xaxis.set_minor_locator(NullLocator())
         axes.set_xlabel("time since the last use on the same replica")
         axes.xaxis.label.set_color(MUTED)
-        axes.yaxis.set_major_formatter(lambda v, _: amount(v))
+        axes.yaxis.set_major_formatter(lambda v, _: compact(v) if v else "0")
         axes.yaxis.set_major_locator(MaxNLocator(4))
         grid(axes)
         heading(axes, "Tokens used again", lift=26)

@@ -74,14 +74,13 @@ def icicle(view: ReportView) -> Icicle:
     tree, asked = view.prefixes.tree, view.result.total.prompt_tokens
     if not tree or not asked:
         return Icicle()
-    children = _children((*tree, *(p for p in view.prefixes.shown if not p.key)))
+    children = _under(view)
     forked = [p for p in tree if p.key in children][:BRANCHES]
     links: dict[str | None, str] = {p.key: f"branch-{p.key}" for p in forked}
     rows: dict[str | None, str] = {p.key: f"prefix-{p.key}" for p in view.prefixes.shown if p.key}
     whole = Branch("icicle", "all prompts", "")
-    boxes = list(layout(children, None, asked))
     return Icicle(
-        _svg(boxes, whole, {**rows, **links}, f"all prompts, {amount(asked)} tokens"),
+        _svg(boxes(view), whole, {**rows, **links}, f"all prompts, {amount(asked)} tokens"),
         tuple(
             Branch(
                 links[p.key],
@@ -96,6 +95,16 @@ def icicle(view: ReportView) -> Icicle:
             for p in forked
         ),
     )
+
+
+def boxes(view: ReportView) -> tuple[Box, ...]:
+    """Return the boxes of the whole tree."""
+    return tuple(layout(_under(view), None, view.result.total.prompt_tokens))
+
+
+def _under(view: ReportView) -> dict[str | None, list[Prefix]]:
+    """Return the nodes by parent, what no prefix shares last of those below the root."""
+    return _children((*view.prefixes.tree, *(p for p in view.prefixes.shown if not p.key)))
 
 
 def layout(children: Mapping[str | None, Sequence[Prefix]], top: str | None, asked: int) -> Iterator[Box]:
@@ -136,16 +145,19 @@ def _children(tree: Sequence[Prefix]) -> dict[str | None, list[Prefix]]:
 
 
 def _label(prefix: Prefix) -> str:
+    """Return what a box says to those who do not see it; it begins with what is written on it."""
     cost = prefix.below_excess_cost
     lost = f", excess cost {money_compact(cost, prefix.currency)}" if cost else ""
+    own = percent(rate(prefix.own_hit_tokens, prefix.own_tokens))
+    branch = percent(rate(prefix.below_hit_tokens, prefix.below_tokens))
     return (
-        f"{clean(prefix.name, 40)}, {amount(prefix.below_tokens)} tokens, "
-        f"hit rate {percent(rate(prefix.below_hit_tokens, prefix.below_tokens))}{lost}"
+        f"{clean(prefix.name, 40)}, {own} of its own tokens hit; with its branch "
+        f"{amount(prefix.below_tokens)} tokens, {branch} hit{lost}"
     )
 
 
-def _svg(boxes: Sequence[Box], branch: Branch, links: Mapping[str | None, str], root: str) -> str:
-    height = ROW_PX * (1 + max((box.row for box in boxes), default=0))
+def _svg(found: Sequence[Box], branch: Branch, links: Mapping[str | None, str], root: str) -> str:
+    height = ROW_PX * (1 + max((box.row for box in found), default=0))
     anchor = branch.anchor
     parts = [
         f'<svg viewBox="0 0 {WIDTH_PX} {height}" role="group" aria-labelledby="{anchor}-title">',
@@ -153,7 +165,7 @@ def _svg(boxes: Sequence[Box], branch: Branch, links: Mapping[str | None, str], 
         f'<rect width="{WIDTH_PX - 1}" height="{ROW_PX - 2}" class="root"/>',
         f'<text x="6" y="{ROW_PX / 2 + 3:.0f}">{html.escape(root)}</text>',
     ]
-    parts += [_box(box, links) for box in boxes]
+    parts += [_box(box, links) for box in found]
     return "".join((*parts, "</svg>"))
 
 
@@ -162,7 +174,7 @@ def _box(box: Box, links: Mapping[str | None, str]) -> str:
     x, y = box.left * WIDTH_PX, box.row * ROW_PX
     width = max(box.width * WIDTH_PX - 1, 1.0)
     label = html.escape(_label(prefix))
-    text = _fitting(prefix, width)
+    text = label_of(prefix, width)
     drawn = (
         f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{ROW_PX - 2}"/>'
         f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{ROW_PX - 2}" class="own" fill-opacity="{strength:.2f}"/>'
@@ -176,7 +188,7 @@ def _box(box: Box, links: Mapping[str | None, str]) -> str:
     return f'<a href="#{link}" aria-label="{label}">{drawn}</a>'
 
 
-def _fitting(prefix: Prefix, width_px: float) -> str:
+def label_of(prefix: Prefix, width_px: float) -> str:
     """Return as much of the label as has room: name and hit rate, the hit rate, or nothing."""
     told = percent(rate(prefix.own_hit_tokens, prefix.own_tokens))
     for text in (f"{clean(prefix.name, 40)}, {told}", told):

@@ -5,12 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import math
 import unicodedata
+from decimal import Decimal
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 if TYPE_CHECKING:
-    from decimal import Decimal
-
     from prefixledger.report.view import Window
 
 NO_VALUE = "n/a"
@@ -81,7 +80,7 @@ def money(value: Decimal | None, currency: str) -> str:
     size = abs(value)
     if _is_code(currency):
         symbol = _SYMBOLS.get(currency)
-        figure = f"{size:,.2f}" if size >= 1 or not size else f"{float(size):.3g}"
+        figure = f"{size:,.2f}" if size >= 1 or not size else f"{Decimal(f'{float(size):.3g}'):f}"
         return f"{sign}{symbol}{figure}" if symbol else f"{sign}{currency} {figure}"
     return f"{sign}{amount(float(size))} {currency}"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from prefixledger.report import captions
 from prefixledger.report.canvas import thin
-from prefixledger.report.caveats import ceiling_caveat, counter_caveat
+from prefixledger.report.caveats import ceiling_caveat, counter_caveat, reject_caveat
 from prefixledger.report.charts import account_bar, ladder_waterfall, replica_load
 from prefixledger.report.curve_charts import capacity_curve, ttl_curve
 from prefixledger.report.definitions import Definition, cause_lines, definitions
@@ -145,6 +145,7 @@ class Page:
         slices: The pieces of the bar of the account.
         actions: The first things to do.
         records: What became of the records of the inputs.
+        caveats: What the verdict rests on, but for the rejects, which the records hold.
         unmoved: Why the figures have no change; empty where they have.
         findings: With all that stands beneath them.
         causes_sql: The statement that counts the tokens of every cause.
@@ -181,6 +182,7 @@ class Page:
     slices: tuple[Slice, ...]
     actions: tuple[Action, ...]
     records: str
+    caveats: tuple[str, ...]
     unmoved: str
     findings: tuple[FindingRow, ...]
     causes_sql: str
@@ -213,17 +215,18 @@ def page(view: ReportView) -> Page:
     """Derive everything that the template needs, charts included."""
     result = view.result
     books = (*result.by_basis, result.total) if len(result.by_basis) > 1 else (result.total,)
-    sections = _sections(view)
+    sections, judged = _sections(view), verdict(view)
     drawn, told = _charts(view)
     return Page(
         view=view,
-        verdict=verdict(view),
+        verdict=judged,
         kpis=kpis(view),
         sections=sections,
         groups=_groups(sections),
         slices=slices(result.total),
         actions=actions(view),
         records=records(view),
+        caveats=tuple(text for text in judged.caveats if text != reject_caveat(view)),
         unmoved=unmoved(view),
         findings=finding_rows(view, sections),
         causes_sql=read_text("sql", "60_marts/causes.sql"),

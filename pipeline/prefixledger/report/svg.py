@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 import io
 import re
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
@@ -13,6 +15,8 @@ from prefixledger.report.numbers import clean
 from prefixledger.report.palette import INKS, SERIES, hatch_id, sentinel, series
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from matplotlib.figure import Figure
 
 STYLE: Any = {
@@ -27,6 +31,8 @@ STYLE: Any = {
     "path.simplify": True,
 }
 """Any: matplotlib's own type for it is a literal of 400 names."""
+
+_COLLECTED: ContextVar[list[tuple[str, Figure]] | None] = ContextVar("figures", default=None)
 
 _DESCRIPTION_LIMIT = 400
 _JUNK = re.compile(
@@ -45,6 +51,17 @@ _PATH = re.compile(r' d="([^"]+)"')
 _STEP = re.compile(r"([A-Za-z])\s*((?:-?[\d.]+\s*)*)")
 
 
+@contextmanager
+def collecting() -> Iterator[list[tuple[str, Figure]]]:
+    """Collect the figures that are drawn inside, with the ids of their charts, in order."""
+    found: list[tuple[str, Figure]] = []
+    token = _COLLECTED.set(found)
+    try:
+        yield found
+    finally:
+        _COLLECTED.reset(token)
+
+
 def inline_svg(figure: Figure, *, chart_id: str, title: str, description: str) -> str:
     """Draw a figure as one ``<svg>`` element.
 
@@ -57,6 +74,9 @@ def inline_svg(figure: Figure, *, chart_id: str, title: str, description: str) -
         title: What the chart shows.
         description: What a reader sees in it, with the figures.
     """
+    collected = _COLLECTED.get()
+    if collected is not None:
+        collected.append((chart_id, figure))
     buffer = io.StringIO()
     with mpl.rc_context(STYLE):
         figure.savefig(

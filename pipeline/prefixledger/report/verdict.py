@@ -10,7 +10,7 @@ from prefixledger.report.books import AVOIDABLE
 from prefixledger.report.caveats import caveats_of, refused_share
 from prefixledger.report.concentration import NEARLY_ALL, Stretch, burst_of_new_text, place, where_and_when
 from prefixledger.report.glossary import CAUSE_TERMS
-from prefixledger.report.numbers import amount, located, money, percent, points, span, whole
+from prefixledger.report.numbers import amount, count, located, money, percent, points, span, whole
 
 if TYPE_CHECKING:
     from prefixledger.report.view import ReportView, Result
@@ -75,7 +75,7 @@ def verdict(view: ReportView) -> Verdict:
     result, book = view.result, view.result.headline
     caveats = caveats_of(view)
     if not book.prompt_tokens:
-        return Verdict("empty", _empty(result), caveats)
+        return Verdict("empty", _empty(view), caveats)
     if result.total.requests == 1:
         sentence = (
             f"Only one request falls into this window: {percent(book.token_hit_rate)} of its "
@@ -115,14 +115,29 @@ def _unshared(result: Result) -> str:
     )
 
 
-def _empty(result: Result) -> str:
+def _empty(view: ReportView) -> str:
+    """Say why there is nothing to judge, and what to do about it where something can be done."""
+    result = view.result
+    records = sum(source.records for source in view.sources)
     if result.failed_requests:
         return (
             f"No request of this window reached a cache: all {whole(result.failed_requests)} of them failed."
         )
     if result.total.requests:
         return f"None of the {whole(result.total.requests)} requests of this window has a prompt, so there is no rate."
-    return "No request falls into this window, so there is nothing to judge."
+    if result.unmeasured_requests:
+        return (
+            f"Nothing can be said of the {count(result.unmeasured_requests, 'request')} of this window: the log carries neither "
+            "what prompts are made of nor what was read from cache."
+        )
+    if not records:
+        return "Nothing was read, so there is nothing to judge."
+    if records == sum(source.rejected for source in view.sources):
+        return (
+            f"Every one of the {count(records, 'record')} was rejected, so there is nothing to judge: name the format with "
+            '--format or the columns with --map; "prefixledger formats" lists what can be read.'
+        )
+    return "No request falls into this window, so there is nothing to judge: choose another with --from and --to."
 
 
 def _opening(result: Result) -> str:

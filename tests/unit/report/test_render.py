@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import report_data
-from prefixledger.report.parts import Breakdown, Event, Finding, Group
+from prefixledger.report.parts import Breakdown, Event, Finding, Group, Source
 from prefixledger.report.render import html
 
 if TYPE_CHECKING:
@@ -301,3 +301,28 @@ def test_several_scenarios_and_bases_stand_apart() -> None:
     assert "Observed (usage only)" in text
     assert "what-if" in text
     assert both.residual_tokens == 0
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_regions_have_names_of_their_own(state: str) -> None:
+    """A list of landmarks in which two are called the same helps nobody."""
+    labels = [a["aria-label"] for _, a in Outline(page_of(state)).tags if a.get("role") == "region"]
+    assert len(labels) == len(set(labels))
+
+
+@pytest.mark.parametrize(
+    ("sources", "words"),
+    [
+        ((), "Nothing was read"),
+        (
+            (report_data.source(rejected=36_014, kept=0, duplicates=0, skipped=0),),
+            "Every one of the 36,014 records was rejected",
+        ),
+        ((report_data.source(),), "choose another with --from and --to"),
+    ],
+)
+def test_an_empty_report_says_what_to_do(sources: tuple[Source, ...], words: str) -> None:
+    """Nothing read, nothing kept, or nothing in the window."""
+    text = html(replace(report_data.nothing(), sources=sources))
+    assert words in text
+    assert text.count("were rejected.") == 0  # the account of the records says it once
