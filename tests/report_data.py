@@ -10,7 +10,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from prefixledger.report.books import Book, Detail, Observed
-from prefixledger.report.curve_parts import CapacityMark, CapacityPoint, Curves, TtlPoint
+from prefixledger.report.curve_parts import AgeRange, CapacityMark, CapacityPoint, Curves, TtlPoint
 from prefixledger.report.findings import derive
 from prefixledger.report.parts import (
     Breakdown,
@@ -174,6 +174,16 @@ def replica_slices(rows: tuple[Bucket, ...]) -> tuple[ReplicaSlice, ...]:
     )
 
 
+def ages(ideal: int) -> tuple[AgeRange, ...]:
+    """Hits soon after the last use, evictions late, some between."""
+    edges = (0, 1, 10, 60, 600, 3600, 86_400, 604_800, None)
+    hits, evicted = (0.1, 0.3, 0.3, 0.2, 0.08, 0.02, 0, 0), (0, 0, 0, 0.02, 0.1, 0.3, 0.1, 0.01)
+    return tuple(
+        AgeRange(start or 0, end, round(ideal * hit), round(ideal * gone), round(ideal * gone / 3))
+        for (start, end), hit, gone in zip(itertools.pairwise(edges), hits, evicted, strict=True)
+    )
+
+
 def curves(total: int, ideal: int) -> Curves:
     """Curves that rise and flatten."""
 
@@ -207,6 +217,7 @@ def curves(total: int, ideal: int) -> Curves:
         "Without running requests.",
         marks,
         REPLICAS,
+        ages(ideal),
     )
 
 

@@ -33,6 +33,7 @@ _CONTRACTS = {
     "events": schema.EVENTS,
     "replicas": schema.REPLICAS,
     "draws": schema.DRAWS,
+    "removals": schema.REMOVALS,
     "warm_ups": schema.WARMUPS,
     "ladder": schema.LADDER,
     "shared": schema.SHARED,

@@ -355,6 +355,13 @@ REMOVALS = Table(
         Column("last_block", "int", "block number of the deepest block removed"),
         Column("n_blocks", "int", "blocks removed, counted upwards from there"),
         Column("cause", "text", "evicted or expired"),
+        Column("tokens", "int", "tokens of the blocks"),
+        Column(
+            "last_used_at",
+            "time",
+            "admission of the lookup that used the deepest of them last",
+            nullable=True,
+        ),
     ),
 )
 

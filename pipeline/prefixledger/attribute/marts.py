@@ -46,6 +46,7 @@ STEPS = (
     "60_marts/by_replica",
     "60_marts/replica_slices",
     "60_marts/balance",
+    "60_marts/ages",
     "60_marts/by_draw",
     "60_marts/by_branch",
     "60_marts/by_field",
@@ -78,7 +79,7 @@ STEPS = (
 CHECKS = ("70_checks/marts_close", "70_checks/draws_close", "70_checks/spend_closes")
 _FILES = (
     "lookups", "segments", "observed", "events", "replicas", "shared", "lookup_shared", "kv_changes", "kv_lookups",
-    "counters", "draws",
+    "counters", "draws", "removals",
 )  # fmt: skip
 
 
@@ -102,6 +103,7 @@ class Marts:
         by_replica: By replica.
         replica_slices: By replica and slice of time.
         balance: By pool, how even its load is.
+        ages: By pool and time since the last use, what hits and what eviction takes.
         by_draw: By pool and seed, where a router draws.
         by_branch: By the rule of the router that decided.
         by_field: By tenant, model and other fields of the log.
@@ -139,6 +141,7 @@ class Marts:
     by_replica: pa.Table
     replica_slices: pa.Table
     balance: pa.Table
+    ages: pa.Table
     by_draw: pa.Table
     by_branch: pa.Table
     by_field: pa.Table

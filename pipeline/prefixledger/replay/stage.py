@@ -192,7 +192,7 @@ def replay_log(
         "changes.parquet": schema_contents.CHANGES.arrow().empty_table()
         if log.contents is None
         else changes.table,
-        "removals.parquet": tables.removals(runs, numbering, chains),
+        "removals.parquet": tables.removals(runs, numbering, chains, touches),
         "events.parquet": tables.events(runs, numbering),
         "replicas.parquet": tables.replicas(runs),
         "draws.parquet": tables.draws(drawn, runs, numbering),

@@ -10,6 +10,7 @@ import pyarrow as pa
 from prefixledger import schema
 from prefixledger.replay.block_numbers import number_blocks
 from prefixledger.replay.evidence import RULES, evidence_table
+from prefixledger.replay.last_use import last_used_us
 from prefixledger.replay.lookups import NO_TIME
 from prefixledger.replay.routers.base import BRANCHES
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from prefixledger.replay.pool_run import PoolRun
     from prefixledger.replay.seeds import Draw
     from prefixledger.replay.shared_nodes import SharedNodes
+    from prefixledger.replay.touches import Touches
     from prefixledger.replay.warmup import WarmUp
 
 _CAUSES = pa.array(["evicted", "expired"])
@@ -134,7 +136,9 @@ def facts(runs: Sequence[PoolRun], found: Sequence[Evidence], numbering: Numberi
     return pa.concat_tables(parts).sort_by([("lookup", "ascending"), ("first_block", "ascending")])
 
 
-def removals(runs: Sequence[PoolRun], numbering: Numbering, chains: Chains) -> pa.Table:
+def removals(
+    runs: Sequence[PoolRun], numbering: Numbering, chains: Chains, touches: Sequence[Touches]
+) -> pa.Table:
     """Return REMOVALS, by time, replica, lookup and block."""
     gone = [run.gone for run in runs]
     lookup = np.concatenate(
@@ -148,6 +152,10 @@ def removals(runs: Sequence[PoolRun], numbering: Numbering, chains: Chains) -> p
     last_block = number_blocks(chains).at(chain, end - 1)
     order = np.lexsort((last_block, lookup, replica, at_us))
     expired = np.concatenate([part.expired for part in gone])[order]
+    used_us = np.concatenate([last_used_us(part, each) for part, each in zip(gone, touches, strict=True)])[
+        order
+    ]
+    tokens = np.concatenate([(run.gone.end - run.gone.first) * run.plan.block_size for run in runs])[order]
     return typed_table(
         schema.REMOVALS,
         {
@@ -157,6 +165,8 @@ def removals(runs: Sequence[PoolRun], numbering: Numbering, chains: Chains) -> p
             "last_block": last_block[order],
             "n_blocks": (end - first)[order],
             "cause": _CAUSES.take(pa.array(expired.astype(np.int8))),
+            "tokens": tokens,
+            "last_used_at": _maybe_times(used_us),
         },
     )
 

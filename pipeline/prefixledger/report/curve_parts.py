@@ -48,6 +48,25 @@ class TtlPoint:
 
 
 @dataclass(frozen=True, slots=True)
+class AgeRange:
+    """Tokens by the time since their blocks were used last.
+
+    Attributes:
+        from_s: Least age, inclusive.
+        upto_s: Greatest, exclusive; None: open.
+        hit_tokens: Hits at that age.
+        evicted_tokens: Tokens that eviction took at that age.
+        missed_tokens: Of what it took at that age, tokens that were asked for again and missed.
+    """
+
+    from_s: int
+    upto_s: int | None
+    hit_tokens: int
+    evicted_tokens: int
+    missed_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Bound:
     """What eviction takes at today's capacity, one request at a time, and how much of it a better policy could keep.
 
@@ -93,6 +112,7 @@ class Curves:
         note: What the curves leave out, e.g. running requests.
         marks: The capacities for shares of all hits, ascending; empty without a curve.
         replicas: Replicas of the pool, each of which has the capacity.
+        ages: Ages at hit and at eviction, ascending, within the window of the report.
     """
 
     pool: str
@@ -106,6 +126,7 @@ class Curves:
     note: str | None = None
     marks: tuple[CapacityMark, ...] = ()
     replicas: int = 1
+    ages: tuple[AgeRange, ...] = ()
 
     @property
     def bound(self) -> Bound | None:

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from prefixledger.config.kv_size import bytes_per_token
 from prefixledger.economics.rates import PRICE_LIST, resolve, varies
-from prefixledger.report.curve_parts import CapacityMark, CapacityPoint, Curves, TtlPoint
+from prefixledger.report.curve_parts import AgeRange, CapacityMark, CapacityPoint, Curves, TtlPoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,6 +47,10 @@ def pool_curves(summary: ReplaySummary, scenario: Scenario, marts: Marts) -> tup
             _rows(ttl, one.pool),
             _card(scenario, one, marts),
             facts,
+            tuple(
+                AgeRange(**{k: v for k, v in row.items() if k != "pool"})
+                for row in _rows(marts.ages, one.pool)
+            ),
         )
         for one in summary.pools
     ]
@@ -66,6 +70,7 @@ def _curves(
     ttl: list[dict[str, Any]],
     card: RateCard | None,
     facts: pa.Table,
+    ages: tuple[AgeRange, ...],
 ) -> Curves:
     mine = facts.filter(pc.equal(facts["pool"], one.pool))
     stored = pc.coalesce(mine["stored_blocks"], mine["full_blocks"])
@@ -95,6 +100,7 @@ def _curves(
         note=_WHOLE_LOG + (_REPLAYED if one.profile == "sglang" else ""),
         marks=tuple(CapacityMark(r["share"], r["capacity_blocks"], r["hit_tokens"]) for r in marks if ours),
         replicas=len(one.replicas),
+        ages=ages,
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prefixledger.report import captions
+from prefixledger.report.age_chart import age_chart, age_sentence
 from prefixledger.report.canvas import thin
 from prefixledger.report.caveats import ceiling_caveat, counter_caveat, reject_caveat
 from prefixledger.report.charts import account_bar, ladder_waterfall, replica_load
@@ -116,7 +117,8 @@ class CurveRow:
         capacity_chart: SVG element, empty without points.
         ttl_chart: SVG element, empty without points.
         gap_chart: SVG element, empty where nothing is used again.
-        captions: What each of the three shows, by ``capacity``, ``ttl`` and ``gaps``.
+        age_chart: SVG element, empty where nothing is evicted.
+        captions: What each of them shows, by ``capacity``, ``ttl``, ``gaps`` and ``ages``.
         capacity: Points of the table on the page; the CSV has all.
         ttl: The same.
         gaps: The histogram.
@@ -126,6 +128,7 @@ class CurveRow:
     capacity_chart: str
     ttl_chart: str
     gap_chart: str
+    age_chart: str
     captions: dict[str, str]
     capacity: tuple[CapacityPoint, ...]
     ttl: tuple[TtlPoint, ...]
@@ -368,12 +371,15 @@ def _curve_row(curves: Curves, number: int) -> CurveRow:
     histogram = len(found) > 1
     told = {"capacity": captions.capacity(curves)} if sizes else {}
     told |= {"ttl": captions.ttl(curves)} if lives else {}
+    ages = age_chart(curves, f"fig-ages-{number}")
+    told |= {"ages": age_sentence(curves)} if ages else {}
     told |= {"gaps": captions.used_again(curves)} if histogram else {}
     return CurveRow(
         curves=curves,
         capacity_chart=capacity_curve(curves, f"fig-capacity-{number}") if sizes else "",
         ttl_chart=ttl_curve(curves, f"fig-ttl-{number}") if lives else "",
         gap_chart=gap_chart(curves, f"fig-gaps-{number}") if histogram else "",
+        age_chart=ages,
         captions=told,
         capacity=tuple(curves.capacity[i] for i in thin(len(curves.capacity), _CURVE_ROWS)),
         ttl=tuple(curves.ttl[i] for i in thin(len(curves.ttl), _CURVE_ROWS)),

@@ -87,6 +87,7 @@ def tables(twin: dict[str, Any]) -> tuple[Csv, ...]:
         _of("routing.csv", "the same lookups under one routing", twin["routing"]),
         _of("ladder.csv", "one rung of the ladder of bounds", twin["ladder"]),
         _of("capacity_curve.csv", "hits of one capacity", twin["curves"]["capacity"]),
+        _of("ages.csv", "hits and evictions of one age since the last use", twin["curves"]["ages"]),
         _of(
             "capacity_targets.csv",
             "the smallest capacity for a share of the hits that no limit would give",

@@ -49,6 +49,18 @@ def curves_value(view: ReportView) -> dict[str, Any]:
             }
             for c in view.curves
         ],
+        "ages": [
+            {
+                "pool": c.pool,
+                "from_s": a.from_s,
+                "upto_s": a.upto_s,
+                "hit_tokens": a.hit_tokens,
+                "evicted_tokens": a.evicted_tokens,
+                "missed_tokens": a.missed_tokens,
+            }
+            for c in view.curves
+            for a in c.ages
+        ],
         "bound": [value for c in view.curves if (value := _bound(c)) is not None],
         "knee": [_mark(c, c.knee) for c in view.curves if c.knee is not None],
         "targets": [{"share": mark.share, **_mark(c, mark)} for c in view.curves for mark in c.marks],

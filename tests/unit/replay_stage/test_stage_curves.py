@@ -62,3 +62,22 @@ def test_a_log_without_reuse_has_no_marks():
     rows = [{"at_us": n * SECOND, "ids": [n]} for n in range(4)]
     files, _ = replay_log(make_log(rows), Scenario(), ())
     assert len(files["capacity_marks.parquet"]) == 0
+
+
+def test_what_is_evicted_was_used_last_before():
+    """Block by block: the last lookup of the replica, before the one that took its room, whose prompt holds the deepest."""
+    log = make_log(_rows(120))
+    files, _ = replay_log(log, Scenario(pool=(Pool(cache=Cache(profile="vllm", capacity="14 blocks")),)), ())
+    facts, rows = files["lookup_facts.parquet"].to_pylist(), files["removals.parquet"].to_pylist()
+    last_block, parent = log.lookups.last_block.tolist(), log.forest.parent.tolist()
+    assert len(rows) > 50
+    for row in rows:
+        used = -1
+        for earlier in range(row["lookup"]):
+            block = last_block[earlier]
+            while facts[earlier]["replica"] == row["replica"] and block >= 0:
+                if block == row["last_block"]:
+                    used = earlier
+                block = parent[block]
+        assert row["last_used_at"] == facts[used]["admitted_at"]
+        assert row["tokens"] == 16 * row["n_blocks"]

@@ -6,6 +6,8 @@ import re
 from dataclasses import replace
 
 import report_data
+from prefixledger.report.age_chart import age_chart, age_sentence
+from prefixledger.report.curve_parts import AgeRange, Curves
 from prefixledger.report.render import html
 from prefixledger.report.tables import tables
 from prefixledger.report.twin import twin
@@ -46,3 +48,22 @@ def test_marks_in_every_unit() -> None:
     assert target["replicas"] == 9  # 4 x 127,600 / 60,000 = 8.5
     named = {table.name: table for table in tables(twin(report_data.week()))}
     assert named["capacity_targets.csv"].rows[0][0] == 0.9
+
+
+def test_ages_say_how_much_is_evicted_too_young() -> None:
+    """Nine tenths of the hits have come at the end of a range; what is evicted up to there is told, and what was missed."""
+    ages = (AgeRange(1, 3, 90, 0, 0), AgeRange(3, 10, 5, 30, 20), AgeRange(604_800, None, 5, 70, 0))
+    told = age_sentence(Curves("engine", 1000, ages=ages))
+    assert told.startswith(
+        "90.0 % of the hits are of blocks used last under 3 s before; 0.0 % of what is evicted goes"
+    )
+    told = age_sentence(Curves("engine", 1000, ages=(replace(ages[0], hit_tokens=10), *ages[1:])))
+    assert "used last 7 d and more before; 100.0 %" in told
+    assert told.endswith("20 of 100 evicted tokens are asked for again and missed.")
+    assert age_chart(Curves("engine", 1000, ages=ages[:1]), "c") == ""
+    assert age_sentence(Curves("engine", 1000, ages=(replace(ages[1], hit_tokens=0),))).startswith(
+        "Nothing hits"
+    )
+    values = twin(report_data.week())["curves"]["ages"]
+    assert len(values) == 8
+    assert values[-1]["upto_s"] is None

@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 import report_data
+from prefixledger.report.age_chart import age_chart
 from prefixledger.report.charts import account_bar, ladder_waterfall, replica_load
 from prefixledger.report.curve_charts import capacity_curve, ttl_curve
 from prefixledger.report.gap_chart import gap_chart
@@ -24,6 +25,7 @@ CHARTS = {
     "replicas": lambda: replica_load(WEEK, "c"),
     "ladder": lambda: ladder_waterfall(WEEK, "c"),
     "capacity": lambda: capacity_curve(WEEK.curves[0], "c"),
+    "ages": lambda: age_chart(WEEK.curves[0], "c"),
     "ttl": lambda: ttl_curve(WEEK.curves[0], "c"),
     "gaps": lambda: gap_chart(WEEK.curves[0], "c"),
     "heat": lambda: heat_map(WEEK, "c"),
