@@ -47,7 +47,10 @@ def age_chart(curves: Curves, chart_id: str) -> str:
         below.xaxis.set_minor_locator(NullLocator())
         below.set_xlabel("time since the last use of the block on its replica")
         return inline_svg(
-            figure, chart_id=chart_id, title="Age at hit and at eviction", description=age_sentence(curves)
+            figure,
+            chart_id=chart_id,
+            title="Age at hit and at eviction",
+            description=f"{age_sentence(curves)}.",
         )
 
 
@@ -56,7 +59,7 @@ def age_sentence(curves: Curves) -> str:
     ages, hits = curves.ages, sum(a.hit_tokens for a in curves.ages)
     evicted, missed = sum(a.evicted_tokens for a in ages), sum(a.missed_tokens for a in ages)
     if not hits:
-        return f"Nothing hits, and {amount(evicted)} tokens are evicted."
+        return f"Nothing hits, and {amount(evicted)} tokens are evicted"
     seen = 0
     for last in ages:
         seen += last.hit_tokens
@@ -66,7 +69,7 @@ def age_sentence(curves: Curves) -> str:
     age = f"under {duration(last.upto_s)}" if last.upto_s is not None else f"{duration(last.from_s)} and more"
     return (
         f"{percent(seen / hits)} of the hits are of blocks used last {age} before; {percent(young / max(evicted, 1))} of what is evicted "
-        f"goes at such an age, and {amount(missed)} of {amount(evicted)} evicted tokens are asked for again and missed."
+        f"goes at such an age, and {amount(missed)} of {amount(evicted)} evicted tokens are asked for again and missed"
     )
 
 

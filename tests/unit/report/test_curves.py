@@ -59,7 +59,7 @@ def test_ages_say_how_much_is_evicted_too_young() -> None:
     )
     told = age_sentence(Curves("engine", 1000, ages=(replace(ages[0], hit_tokens=10), *ages[1:])))
     assert "used last 7 d and more before; 100.0 %" in told
-    assert told.endswith("20 of 100 evicted tokens are asked for again and missed.")
+    assert told.endswith("20 of 100 evicted tokens are asked for again and missed")
     assert age_chart(Curves("engine", 1000, ages=ages[:1]), "c") == ""
     assert age_sentence(Curves("engine", 1000, ages=(replace(ages[1], hit_tokens=0),))).startswith(
         "Nothing hits"
