@@ -6,6 +6,7 @@ from importlib.resources import as_file
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prefixledger.compare import compare
 from prefixledger.doctor import doctor
 from prefixledger.errors import UsageError
 from prefixledger.investigate import investigate
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from prefixledger.progress import Progress
 
 __all__ = [
-    "demo", "diff", "doctor", "explain", "export", "formats", "ingest", "investigate", "print_scenario", "query", "rates", "replay", "report", "whatif",
+    "compare", "demo", "diff", "doctor", "explain", "export", "formats", "ingest", "investigate", "print_scenario", "query", "rates", "replay", "report", "whatif",
 ]  # fmt: skip
 
 DEFAULT_OUTPUT = "prefixledger.html"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from prefixledger.attribute.investigated import Investigation
     from prefixledger.ingest import IngestSummary
     from prefixledger.replay import ReplaySummary
+    from prefixledger.report.comparison import Compared
 
 R = TypeVar("R", "IngestSummary", "ReplayResult", "ReportResult", "WhatIfResult", "InvestigateResult")
 
@@ -105,6 +106,19 @@ class InvestigateResult:
     workspace: Path
     ingest: IngestSummary | None
     found: Investigation
+    html: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CompareResult:
+    """What the verb ``compare`` did.
+
+    Attributes:
+        comparison: What moved.
+        html: The page, if one was asked for.
+    """
+
+    comparison: Compared
     html: Path | None = None
 
 

@@ -44,7 +44,7 @@ LAYERS = (
     {"outcomes"},
     {"stages"},
     {"reference"},
-    {"whatif", "investigate"},
+    {"whatif", "investigate", "compare"},
     {"doctor"},
     {"api"},
     {"cli"},

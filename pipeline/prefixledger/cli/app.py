@@ -26,6 +26,7 @@ VERBS = (
     "replay",
     "whatif",
     "investigate",
+    "compare",
     "explain",
     "diff",
     "query",

@@ -35,6 +35,7 @@ def test_options_and_parameters_are_the_same(verb: str) -> None:
     given = {
         "query": ["SELECT 1"],
         "explain": ["q1"],
+        "compare": ["before", "after"],
         "rates": ["claude-opus-5-5"],
         "export": ["-o", "trace.jsonl"],
     }.get(verb, [])

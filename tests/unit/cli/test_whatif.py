@@ -371,3 +371,27 @@ def test_the_capacity_for_a_hit_rate_is_the_smallest_that_gives_it(
     ):
         assert app.run(["whatif", *arguments]) == 2
         assert said in capsys.readouterr().err
+
+
+def test_two_workspaces_are_compared_by_their_last_replays(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The figures are those of the replays; a workspace without one, or with one of another version, says what to do."""
+    api.ingest(["log.jsonl"], map="map.toml", workspace="small")
+    (place / "small.toml").write_text("[cache]\ncapacity = '12 blocks'\n", encoding="utf-8")
+    before, after = (
+        api.replay(workspace=name, scenario=files).replays[0]
+        for name, files in ((".prefixledger", []), ("small", ["small.toml"]))
+    )
+    capsys.readouterr()
+    assert app.run(["compare", ".prefixledger", "small", "--json", "-q"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["change"] == pytest.approx(after.token_hit_rate - before.token_hit_rate, abs=1e-5)
+    assert found["change"] < 0
+    assert "The capacity differs: unlimited in the first, 12 blocks in the second." in found["notes"]
+    (after.folder / "replicas.parquet").unlink()
+    with pytest.raises(UsageError, match="another version made it"):
+        api.compare(".prefixledger", "small")
+    api.ingest(["log.jsonl"], map="map.toml", workspace="empty")
+    with pytest.raises(UsageError, match="no replay"):
+        api.compare(".prefixledger", "empty")

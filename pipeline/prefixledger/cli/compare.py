@@ -1,0 +1,61 @@
+"""``prefixledger compare``: two runs or two periods side by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from prefixledger.cli.console import talk_of
+from prefixledger.cli.options import FILE, force_option, json_option, talk_options
+
+if TYPE_CHECKING:
+    from prefixledger.cli.console import Talk
+    from prefixledger.outcomes import CompareResult
+
+
+@click.command()
+@click.argument("first", type=FILE)
+@click.argument("second", type=FILE)
+@click.option("-o", "--output", type=FILE, metavar="FILE", help="Also write a page (.html).")
+@force_option
+@json_option
+@talk_options
+@click.pass_context
+def compare(ctx: click.Context, /, as_json: bool, **options: Any) -> None:
+    """Set two workspaces, or the JSON twins of two reports, beside each other: what moved, and whether chance moves as much.
+
+    A workspace stands for its last replay over its default window. Of two weeks, compare the .json beside their reports.
+
+    \b
+    prefixledger compare before/ after/
+    prefixledger compare week-46.json week-47.json -o weeks.html
+    """
+    from prefixledger import api
+
+    _say(api.compare(**options), talk_of(ctx), as_json=as_json)
+
+
+def _say(result: CompareResult, talk: Talk, *, as_json: bool) -> None:
+    """Print the figures on stdout, the answer last on stderr."""
+    from prefixledger.cli.console import data_console
+    from prefixledger.cli.show import print_json, print_table
+
+    found = result.comparison
+    if as_json:
+        print_json(found)
+    else:
+        words = {True: "better", False: "worse", None: ""}
+        rows = [
+            (m.name, m.before, m.after, m.change, words[m.better]) for m in (*found.figures, *found.causes)
+        ]
+        print_table(data_console(), ("", "first", "second", "change", ""), rows, right=(1, 2, 3))
+    for note in found.notes:
+        talk.say(note)
+    if found.low is not None and found.high is not None:
+        talk.say(
+            f"the change lies between {found.low * 100:+.1f} and {found.high * 100:+.1f} points, 95 times in 100"
+        )
+    if result.html is not None:
+        talk.say(f"wrote {result.html}")
+    talk.say(found.sentence)
