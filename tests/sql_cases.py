@@ -93,8 +93,9 @@ _TYPES = {
     ): pa.bool_(),
     (
         "share", "mean_share", "share_variance", "median_gap_s", "rate_before", "rate_after", "agreement", "multiplier", "imbalance_requests", "imbalance_prefill",
+        "long_share_before", "long_share_since",
     ): pa.float64(),
-    ("replicas",): pa.list_(pa.string()),
+    ("replicas", "clients_before", "clients_since"): pa.list_(pa.string()),
 }  # fmt: skip
 _ENDINGS = {
     "_price": pa.decimal128(22, 18),

@@ -6,8 +6,8 @@
 -- Columns: key, parent_key, level, depth_tokens, requests, replicas, tenants, tenant, models, model, adapters,
 --   adapter, prompt_tokens, hit_tokens, miss_uncacheable_tokens, miss_in_flight_tokens, miss_invalidated_tokens,
 --   miss_expired_tokens, miss_evicted_tokens, miss_misrouted_tokens, miss_key_changed_tokens, miss_cold_tokens,
---   miss_unexplained_tokens, below_prompt_tokens, below_hit_tokens, currency, excess_cost, below_excess_cost,
---   multiplier
+--   miss_unexplained_tokens, below_prompt_tokens, below_hit_tokens, currency, uncached_cost, paid_cost,
+--   excess_cost, below_excess_cost, multiplier
 with below as (
     select
         node,
@@ -85,6 +85,8 @@ select
     subtrees.below_prompt_tokens,
     subtrees.below_hit_tokens,
     users.currency,
+    if(users.currency is null, null, users.uncached_cost) as uncached_cost,
+    if(users.currency is null, null, users.paid_cost) as paid_cost,
     if(users.currency is null, null, users.excess_cost) as excess_cost,
     if(users.currency is null, null, subtrees.below_excess_cost) as below_excess_cost,
     case

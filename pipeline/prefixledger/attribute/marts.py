@@ -57,6 +57,8 @@ STEPS = (
     "60_marts/observed_hours",
     "60_marts/engine_hours",
     "60_marts/silent_writes",
+    "60_marts/gaps",
+    "60_marts/ttl_changes",
     "60_marts/owned",
     "60_marts/visits",
     "60_marts/prefixes",
@@ -114,6 +116,8 @@ class Marts:
         observed_hours: The same by replica and hour.
         engine_hours: What engines said of their caches, by replica and hour.
         silent_writes: Models and tenants whose cache was written on a day and never read, by the usage in the log.
+        gaps: Reads and writes by model and gap within a conversation.
+        ttl_changes: Models and tenants whose writes went from one lifetime to another.
         prefixes: By shared prefix.
         resets: By reset.
         recovery: By reset and minute around it.
@@ -152,6 +156,8 @@ class Marts:
     observed_hours: pa.Table
     engine_hours: pa.Table
     silent_writes: pa.Table
+    gaps: pa.Table
+    ttl_changes: pa.Table
     prefixes: pa.Table
     resets: pa.Table
     recovery: pa.Table

@@ -24,6 +24,7 @@ from prefixledger.report.earlier import earlier
 from prefixledger.report.findings import derive
 from prefixledger.report.key_changes import key_changes
 from prefixledger.report.length_parts import lengths
+from prefixledger.report.lifetime_parts import gap_ranges, ttl_changes
 from prefixledger.report.money import spends
 from prefixledger.report.numbers import moment
 from prefixledger.report.parts import Source
@@ -89,6 +90,8 @@ def build(
         curves=pool_curves(first, scenario, marts),
         events=from_marts.events(marts),
         silent_writes=from_marts.silent_writes(marts),
+        gaps=gap_ranges(marts.gaps),
+        ttl_changes=ttl_changes(marts.ttl_changes),
         engines=from_marts.engines(marts) if marts.engine_hours.num_rows else None,
         spend=spends(marts.spend),
         reconciliation=reconcile(invoice, marts.billed_days.to_pylist(), stretch) if invoice else None,

@@ -139,8 +139,10 @@ class Prefix:
         multiplier: Price over the uncached price, 1.00 = no caching, None without rates.
         excess_cost: Price of its misses above that of a hit, None without rates.
         below_excess_cost: The same with everything under it.
-        currency: What the two are in.
+        currency: What all costs are in.
         misses: Missed own tokens by cause.
+        uncached_cost: What its own tokens would cost without a cache, None without rates.
+        paid_cost: What they cost.
     """
 
     key: str | None
@@ -160,6 +162,8 @@ class Prefix:
     below_excess_cost: Decimal | None = None
     currency: str = ""
     misses: Mapping[str, int] = field(default_factory=dict)
+    uncached_cost: Decimal | None = None
+    paid_cost: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)

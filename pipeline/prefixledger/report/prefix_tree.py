@@ -118,6 +118,8 @@ def _prefix(row: dict[str, Any], window_s: float) -> Prefix:
         multiplier=row["multiplier"],
         excess_cost=row["excess_cost"],
         below_excess_cost=row["below_excess_cost"] if shared else row["excess_cost"],
+        uncached_cost=row["uncached_cost"],
+        paid_cost=row["paid_cost"],
         currency=row["currency"] or "",
         misses=missed(row),
     )

@@ -100,6 +100,12 @@ def tables(twin: dict[str, Any]) -> tuple[Csv, ...]:
             "one model and tenant whose cache was written on a day and never read",
             twin["silent_writes"],
         ),
+        _of("gaps.csv", "one model and range of gaps between two requests of a conversation", twin["gaps"]),
+        _of(
+            "ttl_changes.csv",
+            "one model and tenant whose writes have another lifetime since a day",
+            twin["ttl_changes"],
+        ),
         _of("findings.csv", "one finding", twin["findings"]),
     )
 

@@ -8,6 +8,7 @@ from prefixledger.report import twin_parts
 from prefixledger.report.heat_map import rows_of
 from prefixledger.report.invoice_parts import reconciliation_value
 from prefixledger.report.length_parts import length_value
+from prefixledger.report.lifetime_parts import gap_value, ttl_change_value
 from prefixledger.report.numbers import iso, significant
 from prefixledger.report.policy_parts import policy_value
 from prefixledger.report.ranking import ranking
@@ -57,6 +58,8 @@ def twin(view: ReportView, *, show_ids: bool = False) -> dict[str, Any]:
         "ranking": list(ranking(view.routing)),
         "engines": None if view.engines is None else twin_parts.engines_value(view.engines),
         "silent_writes": twin_parts.silent_writes_value(view),
+        "gaps": [gap_value(row) for row in view.gaps],
+        "ttl_changes": [ttl_change_value(row) for row in view.ttl_changes],
         "spend": [spend_value(row) for row in view.spend],
         "reconciliation": None if view.reconciliation is None else reconciliation_value(view.reconciliation),
         "by_length": [length_value(row) for row in view.lengths],

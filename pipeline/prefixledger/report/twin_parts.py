@@ -108,6 +108,11 @@ def prefix_value(p: Prefix) -> dict[str, Any]:
         "below_hit_tokens": p.below_hit_tokens,
         "multiplier": significant(p.multiplier),
         "currency": p.currency or None,
+        "uncached_cost": significant(p.uncached_cost),
+        "actual_cost": significant(p.paid_cost),
+        "saved_cost": None
+        if p.uncached_cost is None or p.paid_cost is None
+        else significant(p.uncached_cost - p.paid_cost),
         "excess_cost": significant(p.excess_cost),
         "below_excess_cost": significant(p.below_excess_cost),
         "by_cause": {cause: tokens for cause in CAUSES if (tokens := p.misses.get(cause, 0))},

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from prefixledger.report.curve_parts import Curves
     from prefixledger.report.key_changes import KeyChange
     from prefixledger.report.length_parts import LengthRange
+    from prefixledger.report.lifetime_parts import GapRange, TtlChange
     from prefixledger.report.load_parts import Balance, Branch, RoutingOption
     from prefixledger.report.money import Spend
     from prefixledger.report.parts import (
@@ -230,6 +231,8 @@ class ReportView:
         policy: Whether the replay reproduces what was billed; None where no lookup has keys and usage.
         spend: Money in all, and by model, tenant, provider, service tier and day.
         silent_writes: Caches that were written on a day and never read.
+        gaps: Reads and writes by model and gap within a conversation.
+        ttl_changes: Lifetimes of writes that changed.
         advice: Changes that were replayed on this log and pay.
         replica_slices: Replicas over time.
         earlier: The stretch before the window; None where the log does not hold the whole of it.
@@ -255,6 +258,8 @@ class ReportView:
     lengths: tuple[LengthRange, ...] = ()
     reconciliation: Reconciliation | None = None
     silent_writes: tuple[SilentWrites, ...] = ()
+    gaps: tuple[GapRange, ...] = ()
+    ttl_changes: tuple[TtlChange, ...] = ()
     advice: Advice = NO_ADVICE
     replica_slices: tuple[ReplicaSlice, ...] = ()
     earlier: Earlier | None = None

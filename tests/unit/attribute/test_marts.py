@@ -77,11 +77,13 @@ def test_prefixes_close_and_form_a_tree(tmp_path: Path, monkeypatch: pytest.Monk
 def test_money_is_the_same_by_cause_and_by_prefix(
     write: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The excess of all prefixes is the excess of all causes, to the last digit."""
+    """The excess of all prefixes is the excess of all causes, to the last digit, and so is what they paid."""
     marts = _marts(_tree(RATES.format(write=write)), tmp_path, monkeypatch)
     (bill,) = marts.bills
     assert bill.currency == "USD"
     assert sum(row["excess_cost"] for row in marts.prefixes.to_pylist()) == bill.excess
+    assert sum(row["paid_cost"] for row in marts.prefixes.to_pylist()) == bill.input
+    assert sum(row["uncached_cost"] for row in marts.prefixes.to_pylist()) == bill.uncached_input
     assert bill.uncached_input == Decimal("0.000003") * (3 * 45 + 100)
     assert bill.output == Decimal("0.000015") * (3 * 7 + 5)
     price = Decimal("0.000003")

@@ -17,6 +17,8 @@ SCHEMA = pa.schema(
         *((name, pa.string()) for name in ("key", "parent_key", "tenant", "model", "adapter", "currency")),
         *((name, pa.int64()) for name in _INTEGERS),
         ("replicas", pa.list_(pa.string())),
+        ("uncached_cost", pa.decimal128(38, 18)),
+        ("paid_cost", pa.decimal128(38, 18)),
         ("excess_cost", pa.decimal128(38, 18)),
         ("below_excess_cost", pa.decimal128(38, 18)),
         ("multiplier", pa.float64()),
@@ -30,7 +32,8 @@ def row(key: str | None, parent: str | None, own: int, below: int, **changes: An
         "key": key, "parent_key": parent, "level": 0, "depth_tokens": 16, "requests": 4, "tenants": 1, "tenant": key,
         "models": 1, "model": "m", "adapters": 0, "prompt_tokens": 2 * own, "hit_tokens": own,
         "below_prompt_tokens": 2 * below, "below_hit_tokens": below, "replicas": ["a", "b"], "currency": "prefill tokens",
-        "excess_cost": Decimal(own), "below_excess_cost": Decimal(below), "multiplier": 0.5,
+        "uncached_cost": Decimal(9), "paid_cost": Decimal(5), "excess_cost": Decimal(own),
+        "below_excess_cost": Decimal(below), "multiplier": 0.5,
     }  # fmt: skip
     return {**dict.fromkeys(SCHEMA.names, 0), "adapter": None, **given, **changes}
 
