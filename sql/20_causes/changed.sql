@@ -29,15 +29,49 @@ looked as (
         end as as_expected
     from timed
 ),
-slots as (
+shown as (
+    select slot, mark, mark_value as value, asked_us as at_us from timed where mark_value is not null
+    union all
+    select slot, mark, old_mark_value, served_us from timed where old_mark_value is not null
+),
+first_shown as (
+    select slot, mark, value, min(at_us) as since_us from shown where mark is not null group by slot, mark, value
+),
+steps as (
     select
         slot,
         mark,
-        len(list_distinct(flatten(list([mark_value, old_mark_value])))) as n_values,
-        coalesce(avg(as_expected::int), 0) >= 0.8 as goes_on
-    from looked
-    where mark is not null
+        value - lag(value) over moments as step,
+        (since_us - lag(since_us) over moments) / 1e6 as gap_s,
+        row_number() over moments as place
+    from first_shown
+    window moments as (partition by slot, mark order by since_us, value)
+),
+-- A value that stays for a while, as the start of a session does, goes with when it was first shown; since when the
+-- first of them was is not known.
+paced as (
+    select
+        slot,
+        mark,
+        count(*) >= 2 and avg((case mark
+            when 'time' then abs((step - gap_s::bigint + 43200 + 3153600000) % 86400 - 43200) <= 120
+            when 'date' then abs(step * 86400 - gap_s) < 86400
+            when 'number' then (step + 65536) % 65536 between 1 and 1000
+        end)::int) >= 0.8 as goes_on
+    from steps
+    where place >= 3
     group by slot, mark
+),
+slots as (
+    select
+        looked.slot,
+        looked.mark,
+        len(list_distinct(flatten(list([mark_value, old_mark_value])))) as n_values,
+        coalesce(avg(as_expected::int), 0) >= 0.8 or coalesce(any_value(paced.goes_on), false) as goes_on
+    from looked
+    left join paced on paced.slot = looked.slot and paced.mark = looked.mark
+    where looked.mark is not null
+    group by looked.slot, looked.mark
 )
 select
     looked.change,

@@ -30,24 +30,42 @@ _MONTHS: Final = (
     b"dec",
 )
 _MONTH: Final = rb"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?"
+_WEEKDAY: Final = rb"(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]{0,6}\.?,? )?"
+_NTH: Final = rb"\d{1,2}(?:st|nd|rd|th|\.)?"
 _PATTERN: Final = re.compile(
     rb"(?<![0-9a-z])(?:"
     rb"(?P<uuid>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
-    rb"|(?P<date>\d{4}-\d{2}-\d{2}(?=t\d)|\d{4}[-/]\d{2}[-/]\d{2}(?![0-9a-z])|\d{1,2}\.? "
+    rb"|(?P<date>\d{4}-\d{2}-\d{2}(?=t\d)|"
+    + _WEEKDAY
+    + rb"(?:\d{4}[-/]\d{2}[-/]\d{2}(?![0-9a-z])|\d{1,2}(?:/\d{1,2}/|\.\d{1,2}\.)\d{4}(?![0-9a-z])|"
+    + _NTH
+    + b" "
     + _MONTH
     + rb",? \d{4}|"
     + _MONTH
-    + rb" \d{1,2},? \d{4})"
+    + b" "
+    + _NTH
+    + rb",? \d{4}))"
     rb"|(?P<time>\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?![0-9a-z:])(?: ?[ap]m(?![a-z]))?(?:z(?![0-9a-z]))?)"
+    rb"|(?P<epoch>1[5-9]\d{8}(?:\.?\d{3}|\.\d{1,9})?(?![0-9a-z]))"
     rb"|(?P<random>(?=[a-z]*\d)(?=\d*[a-z])[0-9a-z]{5,}(?:[-_][0-9a-z]+)*)"
     rb"|(?P<number>\d+(?:\.\d+)?)"
     rb")|(?<=\dt)(?P<tail>\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?z?)",
     re.IGNORECASE,
 )
+_DIGIT: Final = re.compile(rb"[0-9]")
+_NO_WORD: Final = re.compile(rb"[^0-9a-z_-]", re.IGNORECASE)
+_LONGEST_WORD: Final = 64
+"""Bytes that are looked back for the beginning of a word."""
+_BEFORE_BYTES: Final = 24
+"""Longest of what stands before the first word with a digit in a date: ``Wednesday, September``."""
 CLASSES: Final = ("uuid", "date", "time", "random", "number")
 _LOW_BITS: Final = 0xFFFF
 """Of a number no more is kept than tells a counter: steps are small, and 16 bits name nobody."""
 _HALF_DAY_H: Final = 12
+_DAY_S: Final = 86_400
+_MOST_DAYS: Final = 31
+_MOST_MONTHS: Final = 12
 MOST_MARKS: Final = 16
 """Marks kept of one piece; a table of numbers has more, and no time of day behind them."""
 
@@ -101,11 +119,26 @@ def masked(text: bytes, marks: list[Mark]) -> tuple[NDArray[np.uint8], NDArray[n
 
 
 def _marks(text: bytes, within: int) -> Iterator[Mark]:
-    for match in _PATTERN.finditer(text, 0, within):
+    at = 0
+    while (digit := _DIGIT.search(text, at, within)) is not None:
+        # A mark has a digit, so all between a mark and the word of the next digit, and the month before it, is passed over.
+        at = max(at, _word_start(text, digit.start()) - _BEFORE_BYTES)
+        match = _PATTERN.search(text, at, within)
+        if match is None:
+            return
+        at = match.end()
         kind, found = match.lastgroup or "", match.group()
-        if kind == "tail":
-            kind = "time"
+        if kind == "epoch":
+            yield Mark("time", match.start(), match.end(), int(found[:10]) % _DAY_S)
+            continue
+        kind = "time" if kind == "tail" else kind
         yield Mark(kind, match.start(), match.end(), _value(kind, found))
+
+
+def _word_start(text: bytes, at: int) -> int:
+    """Return where the letters and digits begin that a byte is among; 0 where that is too far away to be looked for."""
+    before = _NO_WORD.search(text[max(0, at - _LONGEST_WORD) : at][::-1])
+    return 0 if before is None else at - before.start()
 
 
 def _value(kind: str, found: bytes) -> int:
@@ -132,8 +165,11 @@ def _day(found: bytes) -> int:
     named = [at + 1 for at, name in enumerate(_MONTHS) if name in lower]
     if named:
         year, month, day = max(numbers), named[0], min(numbers)
-    else:
+    elif numbers[0] > _MOST_DAYS:
         year, month, day = numbers
+    else:  # with a dot the day comes first, with a slash the month where it can
+        first, second, year = numbers
+        day, month = (first, second) if b"." in lower or first > _MOST_MONTHS else (second, first)
     try:
         return date(year, month, day).toordinal() - date(1970, 1, 1).toordinal()
     except ValueError:
