@@ -12,7 +12,7 @@ from prefixledger import schema_contents
 from prefixledger.kernels.arrays import read_only
 from prefixledger.kernels.paths import climb
 from prefixledger.replay import changes_kernel as kernel
-from prefixledger.replay.told_changes import Teller
+from prefixledger.replay.told_changes import LEAST_TOKENS, Teller
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     _Forest = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 
-LEAST_TOKENS = 48
-"""Tokens that must have been served before to prove anything: three blocks of 16, and pieces of 8 to 64."""
 _MOST_NAMESPACES = 64
 """Namespaces, those with most lookups first, of which each is searched for a nearer prompt; a search clears all pieces."""
 
@@ -80,8 +78,9 @@ def find_changes(
     counts, layers = kernel.align(
         *forest, contents.n_pieces, node[proven], node[reference[proven]], LEAST_TOKENS
     )
-    fresh = _fresh(session, new_from, lookup_facts["prompt_tokens"].to_numpy())
-    told = Teller(contents, arrival, reference, continued, new_from, cap, size, fresh)
+    prompt = lookup_facts["prompt_tokens"].to_numpy()
+    fresh = _fresh(session, new_from, prompt)
+    told = Teller(contents, arrival, reference, continued, new_from, cap, size, fresh, prompt)
     rows = [
         row
         for at, number in enumerate(proven.tolist())

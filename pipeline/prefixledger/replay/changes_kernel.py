@@ -201,7 +201,7 @@ def align(parent, end, piece, n_pieces, new_node, old_node, least):  # type: ign
         for each: token at which it begins, new tokens, old tokens in their place, tokens known again behind it, token
         at which those end, first new and first old node (-1 for none), whether most of what is missing there stands
         elsewhere, how many pieces were replaced by as many, 0 where the numbers differ, and the first node known
-        again. O(pieces of both prompts).
+        again, of the common beginning the last. O(pieces of both prompts).
     """
     counts = np.zeros(new_node.shape[0], np.int64)
     out = np.zeros((new_node.shape[0], LAYERS, FIELDS), np.int64)
@@ -263,6 +263,8 @@ def align(parent, end, piece, n_pieces, new_node, old_node, least):  # type: ign
                     out[row, layers, GAP] += gap_tokens
                     out[row, layers, GAP_BEFORE] += skipped
             taken[where] = row
+            if layers == 0:
+                out[row, 0, NEXT] = node
             out[row, layers, KEPT] += length
             out[row, layers, ZONE_END] = end[node]
             gap_from, gap_tokens, gap_pieces, gap_node = end[node], 0, 0, np.int64(-1)

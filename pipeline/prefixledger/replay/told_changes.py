@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from prefixledger.replay.contents import Contents
 
+LEAST_TOKENS = 48
+"""Tokens that must have been served before to prove anything: three blocks of 16, and pieces of 8 to 64."""
 _EDIT_TOKENS = 64
 """New tokens of a change up to which the blocks that it lies in count as lost by it: it has a piece or two on either side,
 within which nothing tells the changed tokens from those around them."""
@@ -35,10 +37,11 @@ class Teller:
         cap: NDArray[np.int64],
         size: NDArray[np.int64],
         fresh: NDArray[np.int64],
+        prompt: NDArray[np.int64],
     ) -> None:
         self.contents = contents
         self.arrival, self.reference, self.continued = arrival, reference, continued
-        self.new_from, self.cap, self.size, self.fresh = new_from, cap, size, fresh
+        self.new_from, self.cap, self.size, self.fresh, self.prompt = new_from, cap, size, fresh, prompt
 
     def of_lookup(self, lookup: int, layers: Sequence[Sequence[int]]) -> Iterator[dict[str, Any]]:
         """Yield the changes that cost blocks of one lookup, in order of the prompt."""
@@ -52,6 +55,8 @@ class Teller:
         same_session = bool(contents.session[here] == contents.session[there] >= 0)
         told = 0
         end_before = floor // size
+        if differs is None and self._rendered_anew(lookup, layers[0]):
+            differs = "template"
         begins = [layer for number, layer in enumerate(layers) if number or differs is not None]
         if reordered:
             begins = self._tools_as_one(begins)
@@ -94,6 +99,24 @@ class Teller:
                 **self._mark(layer),
             }
             told += 1
+
+    def _rendered_anew(self, lookup: int, layer: Sequence[int]) -> bool:
+        """Return whether parts that were logged beside the keys begin as they did before, and the keys do not.
+
+        Of text and token ids the keys are made of, so that equal ones have equal keys. Parts that do not add up to the prompt
+        leave out what may have changed.
+        """
+        contents, node, floor = self.contents, layer[kernel.NEXT], int(self.new_from[lookup])
+        if (
+            node < 0
+            or contents.kind[node] < 0
+            or layer[kernel.ZONE_END] - floor < max(LEAST_TOKENS, 2 * int(self.size[lookup]))
+        ):
+            return False
+        above = int(contents.parent[node])
+        length = int(contents.end[node]) - (int(contents.end[above]) if above >= 0 else 0)
+        whole = int(contents.end[contents.node[int(self.arrival[lookup])]])
+        return int(contents.length[node]) == length and 10 * whole >= 9 * int(self.prompt[lookup])
 
     def _behind_first_turn(self, lookup: int, layer: Sequence[int]) -> bool:
         """Return whether a change reaches into what later turns of its session brought; where the log names no parts."""

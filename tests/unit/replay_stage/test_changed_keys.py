@@ -321,6 +321,30 @@ def test_parts_logged_by_digest_prove_a_change_in_front_of_them(tmp_path: Path) 
     ]
 
 
+def test_parts_that_stayed_under_other_keys_were_rendered_anew(tmp_path: Path) -> None:
+    """An answer loses its empty tags once the next question comes: the log shows the same parts, and other blocks."""
+    parts = [{"kind": "system", "digest": "s", "tokens": 320}]
+    rows: list[dict[str, Any]] = []
+    for number in range(4):
+        parts = [*parts, {"digest": f"turn {number}", "tokens": 80}]
+        n_tokens = sum(part["tokens"] for part in parts)
+        old, new = list(range(20)), [1_000 * (number // 2) + block for block in range(20, n_tokens // BLOCK)]
+        rows.append({
+            "id": f"q{number}", "ts": at(number).isoformat(), "tenant": "t", "session": "s", "n": n_tokens,
+            "ids": old + new, "parts": parts,
+        })  # fmt: skip
+    columns = 'block_ids = "ids"\nprompt_tokens = "n"\nparts = "parts"'
+    blamed = of(replayed(tmp_path, rows, columns), "t")
+    assert [(row["request_id"], row["detail"], row["first_block"], row["tokens"]) for row in blamed] == [
+        ("q2", "template_changed", 20, 160)
+    ]
+    (tmp_path / "gaps").mkdir()
+    for row in rows:  # what the parts leave out may have changed
+        row["n"] += 160
+        row["ids"] = row["ids"] + [row["ids"][-1] + 1 + block for block in range(10)]
+    assert of(replayed(tmp_path / "gaps", rows, columns), "t") == []
+
+
 def test_a_trial_in_memory_tells_the_same_changes(tmp_path: Path) -> None:
     """However much room there is and whoever is asked: misses by cause are those of a full replay."""
     rows = [*talk("clock", lambda turn, text: f"now {at(turn):%H:%M:%S}. {text}"), *talk("clean", plain)]
