@@ -189,14 +189,15 @@ class ContentStore:
         header, _ = split_header(text)
         is_message = bool(header) and KINDS[_kind(header)] == "message"
         marks = find_marks(text, MESSAGE_BYTES if is_message else None)
+        raw = read_only(np.frombuffer(text, np.uint8), np.uint64)
+        if not marks:  # of most units: it is its own mask
+            _, ends = cut_pieces(raw, read_only([0, raw.size], np.int64), *TEXT_CUTS)
+            return ends, *name_pieces(raw, _begins(ends), read_only(ends, np.int64))
         letters, behind = masked(text, marks)
         offsets = read_only([0, letters.size], np.int64)
         _, cuts = cut_pieces(read_only(letters, np.uint64), offsets, *TEXT_CUTS)
         ends = behind[cuts - 1]
-        raw = read_only(np.frombuffer(text, np.uint8), np.uint64)
         high, low = name_pieces(raw, _begins(ends), read_only(ends, np.int64))
-        if not marks:
-            return ends, high, low
         mask_high, mask_low = name_pieces(
             read_only(letters, np.uint64), _begins(cuts), read_only(cuts, np.int64)
         )
