@@ -158,7 +158,7 @@ def _run(
     hit_tokens, written_tokens = (first.by_arrival(f"{name}_tokens") for name in ("hit", "written"))
     doubted = doubts(trials.requests, hit_tokens, written_tokens)
     logged = {tally.plan.index: len(tally.plan.fleet.replicas) for tally in first.pools}
-    scenarios = grids.cells(baseline, _sized(trials, first, grid), logged)
+    scenarios = grids.cells(baseline, _sized(trials, first, grid, progress), logged)
     pools = tuple(logged)
     progress.phase("replay the grid", len(scenarios), "cells")
 
@@ -186,8 +186,8 @@ def _run(
     return cells, 1 + len(scenarios), doubted
 
 
-def _sized(trials: Trials, first: Trial, grid: Grid) -> Grid:
-    """Put the smallest capacity that hits as much in the place of every hit rate."""
+def _sized(trials: Trials, first: Trial, grid: Grid, progress: Progress) -> Grid:
+    """Put the smallest capacity that hits as much in the place of every hit rate, and say it in every unit."""
     from prefixledger.config.grid import share_of
 
     shares = [share_of(capacity) for capacity in grid.capacity]
@@ -198,11 +198,27 @@ def _sized(trials: Trials, first: Trial, grid: Grid) -> Grid:
             "a capacity for a hit rate is found for the baseline, and each other setting needs another",
             hint="give --capacity 90% alone, with a --scenario that has the routing and lifetime",
         )
-    sizes = [
-        capacity if share is None else f"{trials.smallest_capacity(first, share)} blocks"
-        for capacity, share in zip(grid.capacity, shares, strict=True)
-    ]
+    sizes = []
+    for capacity, share in zip(grid.capacity, shares, strict=True):
+        if share is None:
+            sizes.append(capacity)
+            continue
+        blocks = trials.smallest_capacity(first, share)
+        progress.say(f"{capacity} of the prompt tokens hit from {_in_units(first, blocks)} per replica on")
+        sizes.append(f"{blocks} blocks")
     return replace(grid, capacity=tuple(dict.fromkeys(sizes)))
+
+
+def _in_units(first: Trial, blocks: int) -> str:
+    """Return a capacity in blocks and tokens, and in GiB where the shape of the model is given."""
+    from prefixledger.config.kv_size import bytes_per_token
+
+    plan = first.pools[0].plan
+    tokens = blocks * plan.block_size
+    text = f"{blocks:,} blocks, {tokens:,} tokens"
+    if plan.pool.model is None:
+        return text
+    return f"{text}, {float(bytes_per_token(plan.pool.model) * tokens) / (1 << 30):,.2f} GiB"
 
 
 def _in_parallel(

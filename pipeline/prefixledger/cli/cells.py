@@ -63,6 +63,7 @@ def say_cells(result: WhatIfResult, talk: Talk, *, form: str) -> None:
 
 def _print_cells(cells: tuple[Cell, ...], talk: Talk) -> None:
     from prefixledger.report import ranking
+    from prefixledger.report.cheapest import cheapest
 
     console = data_console()
     # A setting that no cell changes says nothing.
@@ -116,6 +117,8 @@ def _print_cells(cells: tuple[Cell, ...], talk: Talk) -> None:
         + "; ! marks one that melts a replica"
     )
     talk.say(_noise(cells))
+    if best := cheapest(cells):
+        click.echo(best)
     if "routing" in axes:
         _say_ranking(groups, cells)
 

@@ -12,6 +12,7 @@ from prefixledger import __version__
 from prefixledger.config.grid import told
 from prefixledger.errors import Place, UsageError
 from prefixledger.report.cell_rows import csv_rows, currencies_of
+from prefixledger.report.cheapest import cheapest
 from prefixledger.report.frontier import chart, frontier, measures
 from prefixledger.report.numbers import percent, points
 from prefixledger.report.render import GENERATOR, page_html
@@ -64,10 +65,11 @@ def whatif_page(cells: tuple[Cell, ...], notes: tuple[str, ...], missing: int = 
     """
     asked = measures(cells)
     best = frontier(cells, asked)
+    best_price = cheapest(cells)
     left_out = (f"Cut short: {missing} combinations were not replayed.",) if missing else ()
     return WhatIfPage(
         sentence=_sentence(cells),
-        facts=(*left_out, *notes),
+        facts=(*left_out, *((f"{best_price[0].upper()}{best_price[1:]}.",) if best_price else ()), *notes),
         axes=tuple(name for name in cells[0].axes if len({cell.axes[name] for cell in cells}) > 1),
         causes=tuple(c for c in _CAUSES if any(cell.misses["by_cause"].get(c) for cell in cells)),
         currencies=tuple(currencies_of(cells)),

@@ -364,6 +364,13 @@ def test_the_capacity_for_a_hit_rate_is_the_smallest_that_gives_it(
     assert found["totals"]["token_hit_rate"] >= 0.4
     _, less = _cells(capsys, "--capacity", str(blocks - 1))
     assert less["totals"]["token_hit_rate"] < 0.4
+    shape = '[[pool]]\nname = "a"\n[pool.model]\nlayers = 32\nkv_heads = 8\nhead_dim = 128\n'
+    Path("shape.toml").write_text(shape, encoding="utf-8")
+    assert app.run(["whatif", "--scenario", "shape.toml", "--capacity", "40%"]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert (
+        f"{blocks} blocks, {16 * blocks} tokens, {2 * blocks / 1024:.2f} GiB per replica on" in said
+    )  # 2 MiB each
     for arguments, said in (
         (["--capacity", "99.9%"], "no capacity hits 99.9 %: without a limit"),
         (["--capacity", "lots%"], "is no hit rate"),

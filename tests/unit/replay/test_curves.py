@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import traces
 from prefixledger.errors import UsageError
 from prefixledger.replay import curve_kernel, needed
+from prefixledger.replay.chains import build_chains, build_paths
+from prefixledger.replay.clairvoyant import clairvoyant_hits
 from prefixledger.replay.curves import (
     CapacityCurve,
     TtlCurve,
@@ -19,7 +22,9 @@ from prefixledger.replay.curves import (
     thin,
     ttl_curve,
 )
-from prefixledger.replay.touches import find_touches
+from prefixledger.replay.extents import Traffic, replay_extents
+from prefixledger.replay.touches import PoolLog, find_touches, vllm_cap_blocks
+from support import shared
 from twins.pool_logs import Ask, PoolCase, random_pool, repeating_pool
 from twins.vllm_blocks import Row, Twin
 
@@ -234,3 +239,49 @@ def test_a_curve_of_one_point_is_refused():
     """A curve needs two ends."""
     with pytest.raises(UsageError, match="at least 2 points"):
         thin(TtlCurve(np.array([1]), np.array([1])), 1)
+
+
+@given(st.integers(0, 2**32), st.booleans())
+@settings(max_examples=20, deadline=None)
+def test_the_surface_equals_single_replays(seed, again):
+    """Capacity and TTL together, at ten of each: one pass a TTL gives every capacity."""
+    case = (repeating_pool if again else random_pool)(seed)
+    touches = touches_of(case)
+    capacities = np.arange(case.largest, case.largest + 10)
+    for ttl in (0, 1, 2, 3, 5, 8, 13, 21, 40, None):
+        found = capacity_curve(touches, ttl_us=ttl).hits_at(capacities)
+        assert found.tolist() == [replayed_hits(case, int(c), ttl) for c in capacities]
+
+
+@pytest.mark.slow
+def test_the_surface_of_the_agentic_trace_equals_single_replays():
+    """Ten capacities from the largest prompt to all blocks, ten TTLs from a second to for ever."""
+    trace = traces.load(shared("traces/weka_agentic_blk64.jsonl.zst"), 64)
+    parent, last_block = traces.forest(trace)
+    chains = build_chains(parent)
+    order = np.argsort(trace.arrival_us, kind="stable")
+    paths = build_paths(chains, last_block[order])
+    prompt, keyed = trace.prompt_tokens[order], np.diff(trace.offset)[order]
+    rows = order.size
+    at_us, replica = trace.arrival_us[order], np.zeros(rows, np.int32)
+    cap = vllm_cap_blocks(prompt, keyed, 64)
+    touches = find_touches(
+        PoolLog(chains, paths, 64, 1, at_us, replica, prompt, keyed, cap, np.zeros(rows, bool))
+    )
+    traffic = Traffic(at_us, replica, prompt, keyed, paths.offset, paths.chain)
+    capacities = None
+    for ttl in (*(int(s * 1e6) for s in np.geomspace(1, 86_400, 9)), None):
+        curve = capacity_curve(touches, ttl_us=ttl)
+        if capacities is None:
+            capacities = np.geomspace(curve.capacity_blocks[0], 4_000_000, 10).round().astype(np.int64)
+        replays = [
+            replay_extents(
+                traffic, chains.chain_length, block_size=64, replicas=1, capacity_blocks=int(c), ttl_us=ttl
+            )
+            for c in capacities
+        ]
+        hits = [int(each.hit_blocks.sum(dtype=np.int64)) for each in replays]
+        assert curve.hits_at(capacities).tolist() == hits
+        bound = clairvoyant_hits(touches, capacities, ttl_us=ttl)
+        assert (np.asarray(hits) <= bound).all()
+        assert bound[-1] == hits[-1]
