@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SOURCE = "00000000000000aa"
+NAMESPACE = json.dumps({"scope": f"ids:file:{SOURCE}", "block_size": 16})
 DAY_US = 86_400_000_000
 _FILLED = {
     "labels": [],
-    "namespace": "n",
+    "namespace": NAMESPACE,
     "usage_state": "absent",
     "weight": 1.0,
     "prompt_complete": True,
@@ -73,7 +75,7 @@ def ingested(root: Path, rows: Sequence[dict[str, Any]], block_size: int) -> Wor
         "clock": "absolute",
         "first_at_us": rows[0]["at_us"],
         "last_at_us": rows[-1]["at_us"],
-        "namespaces": [{"name": "n", "block_size": block_size}],
+        "namespaces": [{"name": NAMESPACE, "block_size": block_size}],
     }
     write_json(workspace.manifest, {"schema_version": 1, "sources": [source], "history": []})
     index.update(workspace)

@@ -213,6 +213,8 @@ def _side(rates: NDArray[np.float64], weights: NDArray[np.float64]) -> tuple[flo
     kish = float(weights.sum() ** 2 / (weights**2).sum())
     variance = float(np.average(off**2, weights=weights)) * kish / max(1.0, kish - 1)
     norm = float((off**2).sum())
-    together = float((off[1:] * off[:-1]).sum()) / norm if norm > 0 and off.size > LEAST_SLICES else 0.0
+    # What a flat rate is off its mean by is rounding, and rounding hangs together.
+    noisy = norm > off.size * _FLOOR**2 / 100 and off.size > LEAST_SLICES
+    together = float((off[1:] * off[:-1]).sum()) / norm if noisy else 0.0
     together = min(0.9, max(0.0, together))
     return mean, variance, max(2.0, kish * (1 - together) / (1 + together))

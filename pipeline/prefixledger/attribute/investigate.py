@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from prefixledger.attribute.investigated import Incident, Matched
-    from prefixledger.attribute.series import Series
+    from prefixledger.attribute.investigated import Incident, Matched, Nearby
+    from prefixledger.attribute.series import Found, Series
     from prefixledger.attribute.window import Window
     from prefixledger.config.scenario import Scenario
     from prefixledger.workspace import Workspace
@@ -138,7 +138,8 @@ def _look(session: Session, name: str, scenario: Scenario, asked: _Asked) -> Inv
     at_slice = None if asked.at is None else int((asked.at - asked.clock.begin) / asked.clock.width)
     found, tested = find_steps(series, asked.width_us, at_slice)
     stays = [(row["slice"], row["pairs"], row["stayed"]) for row in session.table("stays").to_pylist()]
-    seen = _incidents(session, asked, found, stays)
+    rerouted = routing_changes(stays, asked.clock)
+    seen = _incidents(session, asked, found, stays, rerouted)
     burdens, carriers, things = _burdens(session.table("burdens").to_pylist())
     ttls = {pool.cache.ttl_us for pool in scenario.pool}
     ttl_us = next(iter(ttls)) if len(ttls) == 1 else None
@@ -162,7 +163,9 @@ def _look(session: Session, name: str, scenario: Scenario, asked: _Asked) -> Inv
         verdict=_verdict(seen, burdens, carriers, compared, problem),
         problem=problem,
         incidents=seen,
-        shapes=shapes(whole, session.table("paces").to_pylist(), None if ttl_us is None else ttl_us / 1e6),
+        shapes=shapes(
+            whole, session.table("paces").to_pylist(), None if ttl_us is None else ttl_us / 1e6, rerouted
+        ),
         burdens=burdens,
         carriers=carriers,
         things=things,
@@ -176,14 +179,18 @@ def _look(session: Session, name: str, scenario: Scenario, asked: _Asked) -> Inv
 
 
 def _incidents(
-    session: Session, asked: _Asked, found: Sequence[Any], stays: Sequence[tuple[int, int, int]]
+    session: Session,
+    asked: _Asked,
+    found: Sequence[Found],
+    stays: Sequence[tuple[int, int, int]],
+    rerouted: Sequence[Nearby],
 ) -> tuple[Incident, ...]:
     bounds = us_datetime(asked.window.from_us), us_datetime(asked.window.to_us)
     events = session.table("struck").to_pylist()
     resets = [{"kind": row["kind"], "at": row["reset_at"], "event_id": row["event_id"]} for row in events]
     happened = [
         *happenings(session.table("firsts").to_pylist(), resets, bounds, asked.clock),
-        *routing_changes(stays, asked.clock),
+        *rerouted,
     ]
 
     def around(

@@ -1,4 +1,4 @@
-"""Recognises what the log as a whole looks like: sags at peak, and lifetimes that fit one kind of traffic and not another."""
+"""Recognises what the log as a whole looks like: sags at peak, lifetimes that fit some traffic only, routing that changed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 from scipy import stats
 
 from prefixledger.attribute.change_points import ENOUGH_SLICES
+from prefixledger.attribute.explained import moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from prefixledger.attribute.investigated import Nearby
     from prefixledger.attribute.series import Series
 
 _SURE = 0.01
@@ -22,15 +24,19 @@ _BAD, _GOOD = 0.2, 0.05
 """Shares of prompts that expired, from which a lifetime is bad for somebody, and up to which it is good."""
 
 
-def shapes(whole: Series | None, paces: Sequence[dict[str, Any]], ttl_s: float | None) -> tuple[str, ...]:
+def shapes(
+    whole: Series | None, paces: Sequence[dict[str, Any]], ttl_s: float | None, rerouted: Sequence[Nearby]
+) -> tuple[str, ...]:
     """Say what the log as a whole looks like.
 
     Args:
         whole: Slices of the whole log.
         paces: Of ``85_investigate/paces``.
         ttl_s: Lifetime of the pool's cache; None has none, or several.
+        rerouted: Moments at which conversations stopped or began to stay on their replica.
     """
-    found = [*(() if whole is None else _at_peak(whole)), *_too_late(paces, ttl_s)]
+    routing = [f"routing changed at {moment(each.at)}: {each.name}" for each in rerouted]
+    found = [*(() if whole is None else _at_peak(whole)), *_too_late(paces, ttl_s), *routing]
     return tuple(found)
 
 

@@ -21,8 +21,8 @@ _NARROWEST = 40
 
 
 @click.command()
-@click.argument("first", metavar="ID")
-@click.argument("second", metavar="ID")
+@click.argument("first_id", metavar="ID")
+@click.argument("second_id", metavar="ID")
 @workspace_option
 @click.option(
     "--show-text", is_flag=True, help="Show what stands there; the logs must have been read with --keep-text."
@@ -30,7 +30,9 @@ _NARROWEST = 40
 @json_option
 @show_ids_option
 @talk_options
-def diff(first: str, second: str, workspace: Path, show_text: bool, as_json: bool, show_ids: bool) -> None:
+def diff(
+    first_id: str, second_id: str, workspace: Path, show_text: bool, as_json: bool, show_ids: bool
+) -> None:
     """Find where two prompts part, and what of the second would hit without that.
 
     The first ID is the earlier request. Both are ids of the log, their beginning or short form, or FILE:LINE. The
@@ -43,7 +45,7 @@ def diff(first: str, second: str, workspace: Path, show_text: bool, as_json: boo
     from prefixledger import api
     from prefixledger.cli.show import print_json
 
-    found = api.diff(first, second, workspace=workspace, show_text=show_text, show_ids=show_ids)
+    found = api.diff(first_id, second_id, workspace=workspace, show_text=show_text, show_ids=show_ids)
     if as_json:
         print_json(found)
         return

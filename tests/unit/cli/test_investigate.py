@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +12,9 @@ import pytest
 from prefixledger import api
 from prefixledger.cli import app
 from prefixledger.errors import UsageError
+from prefixledger.samples import generator
 from replayed import booked
+from support import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -133,3 +136,25 @@ def test_a_foreign_page_is_not_replaced(broken: Path, tmp_path: Path) -> None:
         api.investigate(workspace=broken, output=page)
     with pytest.raises(UsageError, match="no name for a page"):
         api.investigate(workspace=broken, output=tmp_path / "page.txt")
+
+
+@pytest.mark.slow
+def test_the_story_is_told_by_itself(tmp_path: Path) -> None:
+    """Of the week of the demo the bad release and its repair are found, at their minute and by their cause, and no third moment."""
+    story = generator("story")
+    log = story.write(tmp_path / "story.jsonl", story.Story(requests_per_day=2_500))
+    found = api.investigate(
+        [log],
+        workspace=tmp_path / "ws",
+        map=ROOT / "sample_traces/story.map.toml",
+        scenario=ROOT / "sample_traces/story.scenario.toml",
+        jobs=1,
+    ).found
+    bad, repair = found.incidents
+    assert timedelta(0) <= bad.at - (story.START + story.BREAK_AFTER) < timedelta(minutes=10)
+    assert timedelta(0) <= repair.at - (story.START + story.REPAIR_AFTER) < timedelta(minutes=10)
+    assert "release v42 began" in bad.sentence
+    assert "more key_changed" in bad.sentence
+    assert "release v43 began" in repair.sentence
+    assert bad.shape == "invalidation: hits are gone from a deploy on"
+    assert (found.burdens[0].thing, found.burdens[0].release) == ("prefix_edited, system, time of day", "v42")

@@ -36,6 +36,7 @@ def test_options_and_parameters_are_the_same(verb: str) -> None:
         "query": ["SELECT 1"],
         "explain": ["q1"],
         "compare": ["before", "after"],
+        "diff": ["q1", "q2"],
         "rates": ["claude-opus-5-5"],
         "export": ["-o", "trace.jsonl"],
     }.get(verb, [])
