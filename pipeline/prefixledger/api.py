@@ -182,6 +182,7 @@ def replay(
         models=models, from_name=from_name,
         max_rejects=max_rejects, jobs=jobs, force=force,
     )  # fmt: skip
+    outcomes.check_max_gap(max_gap_pp)
     logs, place = stages.resolve(sources, workspace)
     question = stages.ask(scenario, events, replica_grace)
     with running(place, "replay", force=force):
@@ -286,6 +287,7 @@ def report(
         models=models, from_name=from_name,
         max_rejects=max_rejects, jobs=jobs, force=force,
     )  # fmt: skip
+    outcomes.check_max_gap(max_gap_pp)
     logs, place = stages.resolve(sources, workspace)
     question = stages.ask(scenario, events, replica_grace)
     page = stages.page(

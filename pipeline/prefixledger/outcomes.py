@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from prefixledger.errors import InputError, RuleCrossedError
+from prefixledger.errors import InputError, RuleCrossedError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from prefixledger.ingest import IngestSummary
     from prefixledger.replay import ReplaySummary
     from prefixledger.report.comparison import Compared
+
+MOST_POINTS = 100
+"""Two hit rates are never further apart."""
 
 R = TypeVar("R", "IngestSummary", "ReplayResult", "ReportResult", "WhatIfResult", "InvestigateResult")
 
@@ -194,12 +197,29 @@ def check_gap(
             "log the cached tokens of each answer (vLLM: --enable-prompt-tokens-details)",
             result,
         )
-    if abs(compared.gap_pp) > max_gap_pp:
+    if max(abs(compared.gap_pp), compared.replicas_apart_pp) > max_gap_pp:
+        by_replica = ""
+        if abs(compared.gap_pp) <= max_gap_pp:
+            apart = f"{compared.replicas_apart_pp:.1f} points"
+            by_replica = f"; but replica by replica they are {apart} apart, some hit more and some less"
         raise GapError(
-            f"the replay is too far from the service, more than {max_gap_pp:g} points: {compared.sentence}",
+            f"the replay is too far from the service, more than {max_gap_pp:g} points: {compared.sentence}{by_replica}",
             "believe its causes only once a --scenario file says what holds there: capacity, TTL, replicas and block size of "
             "engines, lifetimes, minimum and marks of a hosted cache",
             result,
+        )
+
+
+def check_max_gap(max_gap_pp: float | None) -> None:
+    """Refuse a gap that no replay could be held to.
+
+    Raises:
+        UsageError: It is negative, or no number.
+    """
+    if max_gap_pp is not None and not 0 <= max_gap_pp <= MOST_POINTS:
+        raise UsageError(
+            f"--max-gap-pp {max_gap_pp:g} is no distance between two hit rates",
+            hint="give percentage points, 0 to 100",
         )
 
 

@@ -155,7 +155,7 @@ def engine_logs_read(
         return read
     chosen = replace(
         options,
-        format="engine-log",
+        format=None,
         map_file=None,
         block_size=None,
         block_ids=None,
@@ -164,7 +164,10 @@ def engine_logs_read(
         after=None,
     )
     try:
-        found = ingest.run([str(log) for log in engine_logs], workspace, chosen, _bytes_to(progress))
+        parts = [
+            ingest.run(logs, workspace, replace(chosen, format=name), _bytes_to(progress))
+            for name, logs in ingest.engine_sources(str(log) for log in engine_logs)
+        ]
     except NoRequestError as error:
         raise InputError(
             "no line of the engine logs says how large a cache is, or that an engine started",
@@ -172,8 +175,9 @@ def engine_logs_read(
             "or a scrape with vllm:cache_config_info",
         ) from error
     before = read.summary or IngestSummary((), ())
-    both = IngestSummary((*before.inputs, *found.inputs), (*before.messages, *found.messages))
-    return Read(both, read.problem)
+    inputs = (account for part in (before, *parts) for account in part.inputs)
+    messages = (message for part in (before, *parts) for message in part.messages)
+    return Read(IngestSummary(tuple(inputs), tuple(messages)), read.problem)
 
 
 def replayed(

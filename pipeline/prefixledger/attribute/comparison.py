@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -34,6 +34,7 @@ class Comparison:
         simulated_hit_tokens: What the replay gives them.
         reported_hit_tokens: What the service says it read from its cache.
         agreement: ``1 - sum |simulated - reported hit| / sum prompt_tokens``.
+        replicas_apart_tokens: What each replica hits more or less in all, signs left out.
     """
 
     requests: int
@@ -41,6 +42,12 @@ class Comparison:
     simulated_hit_tokens: int
     reported_hit_tokens: int
     agreement: float
+    replicas_apart_tokens: int = 0
+
+    @property
+    def replicas_apart_pp(self) -> float:
+        """How far apart the hit rates of one replica are, in the mean over all, in percentage points; no sign."""
+        return 100 * self.replicas_apart_tokens / self.prompt_tokens
 
     @property
     def gap_pp(self) -> float:
@@ -69,12 +76,15 @@ class CounterComparison:
         prompt_tokens: Their prompt tokens, at least one.
         counted_hit_tokens: Growth of the counters of tokens hit.
         counted_query_tokens: Growth of the counters of tokens asked, at least one.
+        replicas_apart_pp: How far apart the hit rates of one replica are, in the mean over all, in percentage points; no
+            sign.
     """
 
     simulated_hit_tokens: int
     prompt_tokens: int
     counted_hit_tokens: int
     counted_query_tokens: int
+    replicas_apart_pp: float = 0.0
 
     @property
     def gap_pp(self) -> float:
@@ -129,7 +139,19 @@ def counter_comparison(hours: Sequence[Mapping[str, Any]]) -> CounterComparison 
     if not both:
         return None
     names = ("simulated_hit_tokens", "prompt_tokens", "counted_hit_tokens", "counted_query_tokens")
-    return CounterComparison(*(sum(hour[name] or 0 for hour in both) for name in names))
+    replicas = dict.fromkeys((hour["pool"], hour["replica"]) for hour in both)
+    parts = [
+        CounterComparison(
+            *(
+                sum(hour[name] or 0 for hour in both if (hour["pool"], hour["replica"]) == replica)
+                for name in names
+            )
+        )
+        for replica in replicas
+    ]
+    whole = CounterComparison(*(sum(getattr(part, name) for part in parts) for name in names))
+    apart = sum(abs(part.gap_pp) * part.prompt_tokens for part in parts) / whole.prompt_tokens
+    return replace(whole, replicas_apart_pp=apart)
 
 
 def comparison(row: Mapping[str, Any]) -> Comparison | None:
@@ -143,6 +165,7 @@ def comparison(row: Mapping[str, Any]) -> Comparison | None:
         simulated_hit_tokens=row["simulated_hit_tokens"],
         reported_hit_tokens=row["reported_hit_tokens"],
         agreement=1 - differing / row["prompt_tokens"],
+        replicas_apart_tokens=row["replicas_apart_tokens"],
     )
 
 

@@ -172,7 +172,8 @@ replay_options = _together(
         type=FILE,
         multiple=True,
         metavar="FILE",
-        help='Log or metrics of an engine: its cache size, for capacity = "from-log", and its starts.',
+        help='What engines tell of themselves: logs or scrapes (cache size for capacity = "from-log", starts), KV events, '
+        "Prometheus counters. No --map applies to it.",
     ),
     click.option(
         "--max-gap-pp",

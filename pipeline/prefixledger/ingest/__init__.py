@@ -14,7 +14,7 @@ from prefixledger.ingest.account import (
 from prefixledger.ingest.options import IngestOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from prefixledger.workspace import Workspace
 
@@ -25,6 +25,7 @@ __all__ = [
     "NoRequestError",
     "Progress",
     "TooManyRejectsError",
+    "engine_sources",
     "run",
 ]
 
@@ -39,3 +40,12 @@ def run(
     from prefixledger.ingest.stage import run_stage  # noqa: PLC0415  # worker processes import this package without numba
 
     return run_stage(sources, workspace, options, progress)
+
+
+def engine_sources(sources: Iterable[str]) -> tuple[tuple[str, list[str]], ...]:
+    """Return what engines tell of themselves, by format, in order; see ``detect.engine_format``."""
+    from itertools import groupby  # noqa: PLC0415  # only here
+
+    from prefixledger.ingest.detect import engine_format  # noqa: PLC0415  # as above
+
+    return tuple((name, list(group)) for name, group in groupby(sources, engine_format))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 from zoneinfo import ZoneInfo
 
@@ -13,22 +14,24 @@ import orjson
 from prefixledger.errors import InputError, UsageError
 from prefixledger.ingest.chunks import Chunk
 from prefixledger.ingest.chunks import lines as whole_lines
+from prefixledger.ingest.container import Stream
 from prefixledger.ingest.formats import READERS, reader_named, recognise
 from prefixledger.ingest.nested import inner
 from prefixledger.ingest.parse import csv_cells, json_values, unprefixed
 from prefixledger.ingest.plan import FieldPlan, MapPlan, PathKind
 from prefixledger.ingest.reader import Context, Head
 from prefixledger.ingest.records import BadRecordError
+from prefixledger.ingest.sources import Source
 from prefixledger.ingest.streams import is_capture
 from prefixledger.ingest.time_units import common_unit
 
 if TYPE_CHECKING:
     from prefixledger.config.mapping import Mapping
     from prefixledger.config.mapping import Source as MapSource
-    from prefixledger.ingest.container import Stream
     from prefixledger.ingest.options import IngestOptions
     from prefixledger.ingest.reader import FormatInfo, Reader, Shape
 
+_ENGINES_TELL: Final = ("kv-events", "prometheus")
 BOM: Final = b"\xef\xbb\xbf"
 _ROWS: Final = 50
 _MAX_HEAD: Final = 8 << 20
@@ -107,6 +110,23 @@ def detect(stream: Stream, options: IngestOptions, mapping: Mapping | None) -> D
     if info.sizes_in_records:
         origin = "from the records"
     return Detected(reader, why, context, "asked for" if options.block_size else origin, head.columnar)
+
+
+def engine_format(source: str) -> str:
+    """Return the format of a file in which engines tell of themselves: events or counters, else their log.
+
+    A log may hold requests too and be taken for a request log, so it is told by what it is not.
+    """
+    path = Path(source)
+    if not path.is_file():
+        return "engine-log"
+    stream = Stream(Source(path, path.name, named=True))
+    try:
+        found = recognise(look(stream))
+    finally:
+        stream.close()
+    name = "" if found is None else found[0].info.name
+    return name if name in _ENGINES_TELL else "engine-log"
 
 
 def look(stream: Stream) -> Head:

@@ -230,6 +230,38 @@ def test_counters_stand_beside_the_replay_by_the_hour(tmp_path: Path) -> None:
     assert "own counters" in page.html.read_text(encoding="utf-8")
 
 
+def test_events_and_counters_of_engines_stand_beside_a_log_that_a_map_reads(tmp_path: Path) -> None:
+    """In one call: the map is that of the requests, what engines tell is known by what it looks like."""
+    asked = requests()
+    (tmp_path / "map.toml").write_text(MAP, encoding="utf-8")
+    answer = {
+        "status": "success",
+        "data": {
+            "resultType": "matrix",
+            "result": [
+                {"metric": {"__name__": f"vllm:prefix_cache_{name}_total", "pod": "h0"},
+                 "values": [[START, "0"], [START + 60, str(most)]]}
+                for name, most in (("hits", 4000), ("queries", 5000))
+            ],
+        },
+    }  # fmt: skip
+    files = {"log": asked, "kv": engine(asked, KeyRule("sha256")), "counters": [answer]}
+    for name, lines in files.items():
+        text = "\n".join(json.dumps(line) for line in lines)
+        (tmp_path / f"{name}.json").write_text(text, encoding="utf-8")
+
+    found = api.replay(
+        [tmp_path / "log.json"], workspace=tmp_path / "ws", map=tmp_path / "map.toml", jobs=1,
+        engine_log=[tmp_path / "kv.json", tmp_path / "counters.json"],
+    ).replays[0]  # fmt: skip
+
+    assert all(simulated == resident for _, simulated, resident in compared(found))
+    assert {row["amount"] for row in pq.read_table(found.folder / "counters.parquet").to_pylist()} == {
+        4000,
+        5000,
+    }
+
+
 @given(st.data())
 def test_the_kernel_equals_its_slow_twin(data: st.DataObject) -> None:
     """On random forests, copies, removals of what is not there, and clears."""

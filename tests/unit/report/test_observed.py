@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from prefixledger import api, attribute, replay, report
-from prefixledger.attribute.comparison import Comparison, comparison
+from prefixledger.attribute.comparison import Comparison, comparison, counter_comparison
 from prefixledger.attribute.window import Window
 from prefixledger.cli import app
-from prefixledger.outcomes import GapError
+from prefixledger.errors import UsageError
+from prefixledger.outcomes import GapError, check_gap
 from prefixledger.report.page import page
 from prefixledger.report.verdict import verdict
 from report_data import week
@@ -21,6 +22,7 @@ from stage_support import write_workspace
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from prefixledger.outcomes import ReplayResult
     from prefixledger.report.view import ReportView
 
 HOUR = 3_600_000_000
@@ -171,6 +173,29 @@ def test_too_large_a_gap_is_exit_1_after_everything_is_written(
     assert app.run([verb, log, "--max-gap-pp", "36"]) == 0
     if verb == "report":
         assert (tmp_path / "prefixledger.html").is_file()
+
+
+@pytest.mark.parametrize("gap", [float("nan"), -1.0, 101.0])
+def test_a_gap_that_no_replay_could_cross_is_refused(gap: float, tmp_path: Path) -> None:
+    """A rule of nan would always be kept."""
+    with pytest.raises(UsageError, match="no distance between two hit rates"):
+        api.replay([_log(tmp_path, usage=True)], workspace=tmp_path / "ws", max_gap_pp=gap)
+
+
+def test_replicas_that_err_in_opposite_directions_do_not_make_up_for_each_other() -> None:
+    """The same rate in all, 20 points apart on both replicas: too far."""
+    result = cast("ReplayResult", None)
+    check_gap(Comparison(10, 1000, 500, 500, 0.9, 100), 10, result)
+    with pytest.raises(GapError, match=r"the same; .* but replica by replica they are 20\.0 points apart"):
+        check_gap(Comparison(10, 1000, 500, 500, 0.8, 200), 10, result)
+    hours = [
+        {"pool": 0, "replica": name, "simulated_hit_tokens": simulated, "prompt_tokens": 100,
+         "counted_hit_tokens": 50, "counted_query_tokens": 100}
+        for name, simulated in [("a", 60), ("b", 40), ("a", 80), ("b", 20)]
+    ]  # fmt: skip
+    found = counter_comparison(hours)
+    assert found is not None
+    assert (found.gap_pp, found.replicas_apart_pp) == (0, pytest.approx(20))
 
 
 def test_a_rule_that_cannot_be_checked_is_not_kept(tmp_path: Path) -> None:
