@@ -12,6 +12,7 @@ from prefixledger.errors import UsageError
 from prefixledger.investigate import investigate
 from prefixledger.progress import SILENT
 from prefixledger.reference import diff, explain, formats, print_scenario, query, rates
+from prefixledger.reports_index import index
 from prefixledger.running import running
 from prefixledger.whatif import whatif
 from prefixledger.workspace import DEFAULT_WORKSPACE
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from prefixledger.progress import Progress
 
 __all__ = [
-    "compare", "demo", "diff", "doctor", "explain", "export", "formats", "ingest", "investigate", "print_scenario", "query", "rates", "replay", "report", "whatif",
+    "compare", "demo", "diff", "doctor", "explain", "export", "formats", "index", "ingest", "investigate", "print_scenario", "query", "rates", "replay", "report", "whatif",
 ]  # fmt: skip
 
 DEFAULT_OUTPUT = "prefixledger.html"

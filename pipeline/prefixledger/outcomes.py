@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from prefixledger.attribute.investigated import Investigation
     from prefixledger.ingest import IngestSummary
     from prefixledger.replay import ReplaySummary
+    from prefixledger.report.calendar import Calendar
     from prefixledger.report.comparison import Compared
 
 MOST_POINTS = 100
@@ -123,6 +124,19 @@ class CompareResult:
 
     comparison: Compared
     html: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IndexResult:
+    """What the verb ``index`` did.
+
+    Attributes:
+        calendar: Days and reports.
+        html: The page.
+    """
+
+    calendar: Calendar
+    html: Path
 
 
 class PartialInputError(InputError):

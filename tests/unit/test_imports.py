@@ -44,7 +44,7 @@ LAYERS = (
     {"outcomes"},
     {"stages"},
     {"reference"},
-    {"whatif", "investigate", "compare"},
+    {"whatif", "investigate", "compare", "reports_index"},
     {"doctor"},
     {"api"},
     {"cli"},

@@ -27,6 +27,7 @@ VERBS = (
     "whatif",
     "investigate",
     "compare",
+    "index",
     "explain",
     "diff",
     "query",

@@ -64,4 +64,4 @@ def test_what_the_dashboard_reads_is_in_the_twin() -> None:
 
 def test_commands_were_found() -> None:
     """A change of the page must not empty the tests above."""
-    assert len(list(commands())) == 4
+    assert len(list(commands())) == 7

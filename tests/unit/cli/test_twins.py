@@ -37,6 +37,7 @@ def test_options_and_parameters_are_the_same(verb: str) -> None:
         "explain": ["q1"],
         "compare": ["before", "after"],
         "diff": ["q1", "q2"],
+        "index": ["reports"],
         "rates": ["claude-opus-5-5"],
         "export": ["-o", "trace.jsonl"],
     }.get(verb, [])
