@@ -17,7 +17,7 @@ from prefixledger.ingest.finish import Naming
 from prefixledger.ingest.record_order import order_note
 from prefixledger.ingest.sessions import chain_roots, chains
 from prefixledger.ingest.settle import DUPLICATE, JOINED, KEPT, REJECTED, SKIPPED, Settled, Settling, settle
-from prefixledger.ingest.silence import silence_note
+from prefixledger.ingest.silence import silence_notes
 from prefixledger.ingest.text.finish import make_keys
 from prefixledger.ingest.text.write import write_parts
 from prefixledger.ingest.times import FIRST_ABSOLUTE_US
@@ -200,9 +200,7 @@ def _order_and_sample(collected: Collected, settled: Settled) -> Iterator[str]:
         if note is not None:
             yield note
     if not collected.timelines:
-        silent = silence_note(spilled["replica"].filter(pa.array(alive)), settled.started_us[alive])
-        if silent is not None:
-            yield silent
+        yield from silence_notes(spilled["replica"].filter(pa.array(alive)), settled.started_us[alive])
     sampled = int((spilled["weight"].to_numpy()[alive] != 1.0).sum())
     if sampled:
         yield (

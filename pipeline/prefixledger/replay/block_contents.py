@@ -83,7 +83,8 @@ def _sources(workspace: Workspace) -> list[dict[str, Any]]:
 
 
 def _namespaces(entry: dict[str, Any]) -> list[tuple[str, str, int]]:
-    names = [each["name"] for each in entry["namespaces"]]
+    # One that is no object does not say what its ids mean, so they prove nothing.
+    names = [each["name"] for each in entry["namespaces"] if each["name"].startswith("{")]
     return [(name, told["scope"], told["block_size"]) for name in names for told in (json.loads(name),)]
 
 

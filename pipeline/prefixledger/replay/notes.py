@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from prefixledger.config.tiers import TIER_KINDS
 from prefixledger.errors import UsageError
-from prefixledger.ingest.silence import listed, stops
+from prefixledger.ingest.silence import PAUSED, listed, pause, stops, stretch
 from prefixledger.replay.fleet import ALL, UNKNOWN
 from prefixledger.replay.hosted_notes import hosted_notes
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SAMPLED: Final = "stand for a sample"
 STOPPED: Final = "stop in the log while others go on"
-PARTIAL: Final = (SAMPLED, STOPPED)
+PARTIAL: Final = (SAMPLED, STOPPED, PAUSED)
 """In notes that tell of traffic which the log does not hold; a report repeats them beside its verdict."""
 
 
@@ -133,7 +133,7 @@ def replica_notes(plans: Sequence[PoolPlan]) -> Iterator[str]:
 
 
 def silence_notes(plans: Sequence[PoolPlan], log: Log) -> Iterator[str]:
-    """Say which replicas the log no longer speaks of at its end: whether they went, or only their logs did, it cannot tell.
+    """Say of which replicas the log stops to speak, at its end or for a while: whether they or only their logs went, it cannot tell.
 
     A quiet hour is no end: only a silence longer than any that a replica kept before, and than 15 minutes, is told.
     """
@@ -141,9 +141,13 @@ def silence_notes(plans: Sequence[PoolPlan], log: Log) -> Iterator[str]:
     for plan in plans:
         if plan.pool.hosted or plan.fleet.membership is not None:
             continue
-        silent = []
+        silent, paused = [], []
+        all_us = log.lookups.started_us[plan.mine]
         for number, replica in enumerate(plan.fleet.replicas):
             at_us = log.lookups.started_us[plan.mine[plan.replica == number]]
+            when = pause(at_us, all_us)
+            if when is not None:
+                paused.append(stretch(replica.name, when))
             if replica.live_to_us is None or at_us.size == 0:
                 continue
             if stops(at_us, end_us):
@@ -152,6 +156,11 @@ def silence_notes(plans: Sequence[PoolPlan], log: Log) -> Iterator[str]:
             yield (
                 f"pool {plan.pool.name!r}: {len(silent)} of {len(plan.fleet.replicas)} replicas {STOPPED} ({listed(silent)}) and are "
                 "taken to be gone; if it is their logs that are missing, what was asked of them later is missing too"
+            )
+        if paused:
+            yield (
+                f"pool {plan.pool.name!r}: {len(paused)} of {len(plan.fleet.replicas)} replicas {PAUSED} ({listed(paused)}); if it is "
+                "their logs that are missing, the replay lacks what they stored then, and misses after it are more than there were"
             )
 
 

@@ -152,5 +152,11 @@ def test_a_log_that_stops_speaking_of_a_replica_says_so(tmp_path: Path) -> None:
     (note,) = [note for note in result.account.notes if "stop in this log" in note]
     assert note.startswith("1 of 2 replicas (b)")
     assert note in result.manifest["sources"][0]["notes"]
+    gap = [row for row in rows if row["pod"] == "a" or not 10 <= row["timestamp"] // 60_000 < 35]
+    gap += [{**row, "timestamp": row["timestamp"] + 3_000_000} for row in rows[:70] if row["pod"] == "b"]
+    path = write_lines(tmp_path / "c.jsonl", [json.dumps(row) for row in gap])
+    told = ingest(tmp_path / "w3", path, map_file=mapping).account.notes
+    (note,) = [note for note in told if "say nothing for a stretch" in note]
+    assert "1 of 2 replicas (b from 1970-01-01 00:09 to 1970-01-01 00:35)" in note
     steady = write_lines(tmp_path / "b.jsonl", [json.dumps(row) for row in rows[:100]])
     assert not [n for n in ingest(tmp_path / "w2", steady, map_file=mapping).account.notes if "stop in" in n]

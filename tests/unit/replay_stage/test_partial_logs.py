@@ -40,6 +40,25 @@ def test_a_quiet_hour_is_no_missing_log(tmp_path: Path) -> None:
     assert not [one for one in run(write_workspace(tmp_path, rows)).notes if "stop in the log" in one]
 
 
+def test_a_hole_in_the_log_of_one_replica_is_told(tmp_path: Path) -> None:
+    """Half an hour of one replica is missing, once: told with its times. Where all were quiet, or it happens twice, not."""
+
+    def notes(folder: str, quiet: tuple[range, ...], both: bool = False) -> list[str]:
+        rows = [
+            row
+            for row in _rows(60)
+            if not any(row["at_us"] // MINUTE in part for part in quiet)
+            or (row["replica"] == "r0" and not both)
+        ]
+        return [one for one in run(write_workspace(tmp_path / folder, rows)).notes if "for a stretch" in one]
+
+    (note,) = notes("hole", (range(10, 40),))
+    assert "1 of 2 replicas" in note
+    assert "(r1 from 1970-01-01 00:09 to 1970-01-01 00:40)" in note
+    assert not notes("night", (range(10, 40),), both=True)
+    assert not notes("twice", (range(5, 23), range(35, 53)))
+
+
 def test_a_router_never_looks_at_who_served_in_the_log(tmp_path: Path) -> None:
     """Replicas of a routed fleet live as long as the scenario says, so none of them stops."""
     routed = parse_scenario('name = "routed"\n[fleet]\nrouting = "round-robin"\nreplicas = 2\n')
