@@ -307,7 +307,8 @@ def report(
         read = stages.ingested(logs, place, options, progress)
         read = stages.engine_logs_read(read, engine_log, place, options, progress)
         replays = stages.replayed(place, question, progress, options.jobs)
-        result = read.checked(stages.reported(place, page, read, replays, progress))
+        advice = stages.advised(place, question, progress)
+        result = read.checked(stages.reported(place, page, read, replays, advice, progress))
     outcomes.check_gap(result.compared, max_gap_pp, result)
     outcomes.check_rules(result)
     return result

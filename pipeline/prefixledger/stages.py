@@ -18,6 +18,7 @@ from prefixledger.workspace import Workspace
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from prefixledger.advice.parts import Advice
     from prefixledger.attribute import Comparison, CounterComparison
     from prefixledger.config.scenario import Event, Scenario
     from prefixledger.economics.rate_sheet import RateSheet
@@ -272,8 +273,20 @@ def page(
     )
 
 
+def advised(workspace: Workspace, question: Question, progress: Progress) -> Advice:
+    """Try changes of the first scenario on the log, in memory."""
+    from prefixledger.advice.advise import advise
+
+    return advise(workspace, question.scenarios[0], question.events, progress.phase)
+
+
 def reported(
-    workspace: Workspace, asked: Page, read: Read, replays: tuple[ReplaySummary, ...], progress: Progress
+    workspace: Workspace,
+    asked: Page,
+    read: Read,
+    replays: tuple[ReplaySummary, ...],
+    advice: Advice,
+    progress: Progress,
 ) -> ReportResult:
     """Run the stage ``report``."""
     from prefixledger import report
@@ -285,7 +298,7 @@ def reported(
     if asked.invoice and from_us is None and to_us is None:
         from_us, to_us = invoice_span(asked.invoice)
     stretch = default_window(workspace, zone=asked.zone, from_us=from_us, to_us=to_us)
-    view = report.build(workspace, replays, stretch, asked.invoice)
+    view = report.build(workspace, replays, stretch, asked.invoice, advice)
     # Foreign files were looked for before the work began, and what stands there now is what was found then.
     written = report.write(view, asked.output, force=True, show_ids=asked.show_ids)
     if asked.figures is not None:

@@ -34,6 +34,7 @@ def whatif(
     rates: str | Sequence[str] | None = None,
     routing: str | Sequence[str] | None = None,
     replicas: str | Sequence[str | int] | None = None,
+    growth: str | Sequence[str | float] | None = None,
     output: str | Path | None = None,
     scenario: Scenario | str | Path | None = None,
     events: Sequence[str | Path] = (),
@@ -71,6 +72,7 @@ def whatif(
         routing: Names of routings, or ``all`` that place requests themselves; another than as-logged has as many replicas
             as the log names, unless told.
         replicas: Numbers of replicas, for routings that place requests themselves.
+        growth: Times the sessions of the log, as ``1.5,2``; every other setting is tried under each as well.
         output: An HTML page of the cells, with a CSV of the same stem beside it; None writes none.
         scenario: The baseline, or its file; None is vLLM, as logged, unlimited.
         events: See ``replay``, as for the two that follow.
@@ -106,7 +108,7 @@ def whatif(
     """
     from prefixledger import index, outcomes, stages
     from prefixledger.attribute.trial import open_trials
-    from prefixledger.config.grid import read_grid
+    from prefixledger.config.grid import Grid, read_grid, read_growth
     from prefixledger.report import whatif_page
 
     options = stages.log_options(
@@ -115,9 +117,11 @@ def whatif(
         models=models, from_name=from_name,
         max_rejects=max_rejects, jobs=jobs, force=force,
     )  # fmt: skip
-    grid = read_grid(
-        capacity=capacity, ttl=ttl, residence=residence, rates=rates, routing=routing, replicas=replicas
-    )
+    axes = {
+        "capacity": capacity, "ttl": ttl, "residence": residence, "rates": rates, "routing": routing, "replicas": replicas,
+    }  # fmt: skip
+    factors = read_growth(growth)
+    grid = Grid() if factors and all(value is None for value in axes.values()) else read_grid(**axes)
     page = None if output is None else Path(output)
     if page is not None:
         whatif_page.check_page(page, force=force)
@@ -131,7 +135,7 @@ def whatif(
         progress.phase("read the index")
         (baseline,) = question.scenarios
         trials = open_trials(place, baseline, question.events)
-        cells, asked, warned = _run(trials, question, grid, progress, options.jobs)
+        cells, asked, warned = _run(trials, question, grid, factors, progress, options.jobs)
     notes = (*warned, *cells[0].notes)
     written: tuple[Path | None, Path | None] = (None, None)
     if page is not None:
@@ -145,11 +149,12 @@ def whatif(
 
 
 def _run(
-    trials: Trials, question: Question, grid: Grid, progress: Progress, jobs: int
+    trials: Trials, question: Question, grid: Grid, growth: tuple[float, ...], progress: Progress, jobs: int
 ) -> tuple[tuple[Cell, ...], int, tuple[str, ...]]:
     """Return the baseline and every combination, how many cells were asked for, and what to doubt in the baseline."""
     from prefixledger.attribute.cell import Cell, count, name_cells, refused
     from prefixledger.attribute.policy import doubts
+    from prefixledger.attribute.trial import grown_trials
     from prefixledger.config import grid as grids
 
     (baseline,) = question.scenarios
@@ -160,30 +165,50 @@ def _run(
     logged = {tally.plan.index: len(tally.plan.fleet.replicas) for tally in first.pools}
     scenarios = grids.cells(baseline, _sized(trials, first, grid, progress), logged)
     pools = tuple(logged)
-    progress.phase("replay the grid", len(scenarios), "cells")
+    wanted = [(1.0, scenario) for scenario in scenarios]
+    today = grids.axes_of(first.scenario, pools)
+    same = any(grids.axes_of(one, pools) == today for one in scenarios)
+    wanted += [(factor, one) for factor in growth for one in (*(() if same else (baseline,)), *scenarios)]
+    if len(wanted) > grids.MOST_CELLS:
+        raise UsageError(
+            f"the grid has {len(wanted):,} cells, and each is a replay", hint=f"at most {grids.MOST_CELLS:,}"
+        )
+    larger = {1.0: trials}
+    for factor in growth:
+        progress.phase(f"copy sessions to {factor:g} times the traffic")
+        larger[factor] = grown_trials(trials, factor, baseline.seed)
+    progress.phase("replay the grid", len(wanted), "cells")
 
-    def tried(scenario: Scenario) -> Counted | Cell:
-        axes = grids.axes_of(scenario, pools)
+    def named(scenario: Scenario, factor: float) -> dict[str, str | int | None]:
+        grows = {"growth": f"{factor:g}"} if growth else {}
+        return {**grows, **grids.axes_of(scenario, pools)}
+
+    def tried(asked: tuple[float, Scenario]) -> Counted | Cell:
+        factor, scenario = asked
+        axes, on = named(scenario, factor), larger[factor]
         try:
-            trial = trials.run(scenario)
+            trial = on.run(scenario)
         except UsageError as error:
             return refused(axes, error.message)
-        return count(trial, axes, trials.loads(trial), trials.compare(trial, first))
+        # Another log is no other draw of this one: its difference has no interval.
+        intervals = trials.compare(trial, first) if factor == 1 else (None, None)
+        return count(trial, axes, on.loads(trial), intervals)
 
-    begin = count(first, grids.axes_of(first.scenario, pools), trials.loads(first))
-    found = _in_parallel(tried, scenarios, progress, jobs)
+    begin = count(first, named(first.scenario, 1.0), trials.loads(first))
+    found = _in_parallel(tried, wanted, progress, jobs)
     if found and all(isinstance(one, Cell) for one in found):
         # Asked again for its hint: a grid in which nothing can be replayed is a mistake, not a result.
-        axes = grids.told(grids.axes_of(scenarios[0], pools))
+        factor, scenario = wanted[0]
+        axes = grids.told(named(scenario, factor))
         try:
-            trials.run(scenarios[0])
+            larger[factor].run(scenario)
         except UsageError as error:
             raise UsageError(f"{axes}: {error.message}", hint=error.hint) from error
     progress.phase("name the causes")
     counted = [begin, *(one for one in found if not isinstance(one, Cell))]
-    named = iter(name_cells(counted, threads=jobs))
-    cells = (next(named), *(one if isinstance(one, Cell) else next(named) for one in found))
-    return cells, 1 + len(scenarios), doubted
+    ready = iter(name_cells(counted, threads=jobs))
+    cells = (next(ready), *(one if isinstance(one, Cell) else next(ready) for one in found))
+    return cells, 1 + len(wanted), doubted
 
 
 def _sized(trials: Trials, first: Trial, grid: Grid, progress: Progress) -> Grid:
@@ -222,8 +247,8 @@ def _in_units(first: Trial, blocks: int) -> str:
 
 
 def _in_parallel(
-    tried: Callable[[Scenario], Counted | Cell],
-    scenarios: Sequence[Scenario],
+    tried: Callable[[tuple[float, Scenario]], Counted | Cell],
+    scenarios: Sequence[tuple[float, Scenario]],
     progress: Progress,
     jobs: int,
 ) -> list[Counted | Cell]:

@@ -22,6 +22,7 @@ class Effect:
         tokens: Prompt tokens read from the cache that are not today; below 0: fewer.
         tokens_low: Lower end of the interval of ``tokens`` that 95 of 100 such logs would give.
         tokens_high: Its upper end.
+        certain: Whether the log has enough sessions or days for intervals; else both ends are the figure itself.
         before: What its input costs today; None where amounts are in several currencies.
         saved: Less money for input; below 0: more. None as ``before``.
         saved_low: Lower end of the interval of ``saved``.
@@ -36,12 +37,19 @@ class Effect:
     tokens: int
     tokens_low: int
     tokens_high: int
+    certain: bool
     before: Decimal | None = None
     saved: Decimal | None = None
     saved_low: Decimal | None = None
     saved_high: Decimal | None = None
     currency: str = ""
     gpu_s: float | None = None
+
+    @property
+    def pays(self) -> bool:
+        """Whether it saves more than another draw of the log could take away."""
+        low = self.tokens_low if self.saved_low is None else self.saved_low
+        return low > 0
 
     @property
     def saved_share(self) -> float | None:

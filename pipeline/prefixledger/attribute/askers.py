@@ -29,6 +29,16 @@ COLUMNS = (
 )  # fmt: skip
 """Columns of requests that are read beside those of every replay."""
 _STEPS = ("20_causes/unmeasured", "20_causes/observed_spans")
+_NOTHING_PROVEN = pa.schema(
+    [
+        ("group", pa.int64()),
+        ("hit", pa.bool_()),
+        ("cause", pa.string()),
+        ("tokens", pa.int64()),
+        ("written_tokens", pa.int64()),
+        ("written_1h_tokens", pa.int64()),
+    ]
+).empty_table()
 _USE = ("pool", "provider", "model", "service_tier", "slot", "basis")
 
 
@@ -128,6 +138,8 @@ def _observed(requests: pa.Table, usage: NDArray[np.bool_]) -> pa.Table:
 
 def _proven(requests: pa.Table, rows: pa.Table, group: NDArray[np.int64], scenario: Scenario) -> pa.Table:
     """Sum what usage proves by group, hit and cause."""
+    if not len(rows):
+        return _NOTHING_PROVEN
     replayed = requests.filter(pc.invert(pc.is_in(requests["request_row"], value_set=rows.combine_chunks())))
     lookup_facts = replayed.select(["request_row"])
     with Session() as session:

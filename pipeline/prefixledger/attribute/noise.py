@@ -108,6 +108,14 @@ class Noise:
         change = fine_after - fine_before
         return self._widest([100 * _over(draw.sums(change), draw.sums(fine_before)) for draw in self._draws])
 
+    def of_sum(self, amount: NDArray[np.float64] | NDArray[np.int64]) -> Interval | None:
+        """Return the interval of the sum of an amount over a log of as many sessions or days; see ``of_share``."""
+        largest = float(np.abs(amount).sum())
+        if largest == 0:
+            return None
+        fine = np.rint(amount * (_FINE / largest)).astype(np.int64)
+        return self._widest([draw.sums(fine) * (largest / _FINE) for draw in self._draws])
+
     def _widest(self, found: list[NDArray[np.float64]]) -> Interval | None:
         tail = (1 - LEVEL) / 2
         intervals = []

@@ -17,9 +17,10 @@ from prefixledger.config.registry import PROFILES
 from prefixledger.errors import UsageError
 from prefixledger.replay.changed_tally import tell_changes
 from prefixledger.replay.curves import capacity_curve
+from prefixledger.replay.growth import grown
 from prefixledger.replay.numbering import number_all
 from prefixledger.replay.pool_run import run_pool
-from prefixledger.replay.prepared import prepare
+from prefixledger.replay.prepared import prepare, prepared
 from prefixledger.replay.tally import tally_pool
 from prefixledger.replay.touches import find_touches
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from prefixledger.attribute.prices import CardUse
     from prefixledger.config.events import Event
     from prefixledger.config.scenario import Scenario
+    from prefixledger.replay.plan import PoolPlan
     from prefixledger.replay.prepared import Prepared
     from prefixledger.replay.tally import PoolTally
     from prefixledger.workspace import Workspace
@@ -76,8 +78,10 @@ class Trial:
 
     def paid(self, prompt_tokens: NDArray[np.int64]) -> NDArray[np.float64] | None:
         """Return what the input of every lookup costs, to the precision of floats; None where currencies differ."""
-        if self.currency is None:
-            return None
+        return None if self.currency is None else self.amounts(prompt_tokens)
+
+    def amounts(self, prompt_tokens: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return what the input of every lookup costs, each in the currency of its card."""
         cards = [self.askers.cards[card] for _, card in self.askers.groups]
         prices = np.asarray([_prices(use) for use in cards], np.float64)
         read, base, write, write_1h, rent = prices[self.askers.group].T
@@ -107,8 +111,13 @@ class Trials:
         log = self.prepared.log
         return log.rows.table.take(pa.array(log.lookups.request_row))
 
-    def run(self, scenario: Scenario) -> Trial:
+    def run(self, scenario: Scenario, *, causes: bool = True, known: Trial | None = None) -> Trial:
         """Replay a scenario; every hit and cause is that of a full replay.
+
+        Args:
+            scenario: What is tried.
+            causes: Whether causes and draws of routers are asked for; hits and amounts are the same without.
+            known: A trial of this log, whose pools are taken over where nothing about them is changed.
 
         Raises:
             UsageError: The scenario does not fit the log, or a model has no rate.
@@ -116,8 +125,11 @@ class Trials:
         settled, told = self.prepared.settle(scenario)
         askers = self._asking(settled)
         plan = self.prepared.plan(settled)
-        tallies = tuple(tally_pool(self.prepared, pool, askers.group, settled) for pool in plan.pools)
-        pools = tell_changes(self.prepared, tallies, askers.group)
+        pools = tuple(
+            _taken_over(known, pool) or tally_pool(self.prepared, pool, askers.group, settled, causes=causes)
+            for pool in plan.pools
+        )
+        pools = tell_changes(self.prepared, pools, askers.group) if causes else pools
         notes = (*told, *plan.notes, *(note for pool in pools for note in pool.notes))
         return Trial(settled, askers, pools, notes)
 
@@ -179,10 +191,36 @@ class Trials:
             return self._askers[key]
 
 
+def _taken_over(known: Trial | None, plan: PoolPlan) -> PoolTally | None:
+    """Return a pool as it was tallied before, where the same lookups ask the same replicas under the same rules."""
+    for tally in () if known is None else known.pools:
+        was = tally.plan
+        same = (was.pool, was.fleet.replicas, was.fleet.resets) == (
+            plan.pool,
+            plan.fleet.replicas,
+            plan.fleet.resets,
+        )
+        if same and np.array_equal(was.mine, plan.mine) and np.array_equal(was.replica, plan.replica):
+            return replace(tally, plan=plan)
+    return None
+
+
 def _prices(use: CardUse) -> tuple[float, ...]:
     card = use.card
     prices = (card.read, card.base, card.write_for(use.ttl_us), card.write_1h, card.storage_second)
     return tuple(float(price) for price in prices)
+
+
+def grown_trials(trials: Trials, factor: float, seed: int) -> Trials:
+    """Return the same with so many times the sessions; rows that report usage and have no keys are not copied.
+
+    Args:
+        trials: The log.
+        factor: At least 1.
+        seed: See ``grown``.
+    """
+    old = trials.prepared
+    return Trials(prepared(grown(old.log, factor, seed), old.facts, old.events), trials.noise)
 
 
 def open_trials(workspace: Workspace, scenario: Scenario, events: Sequence[Event] = ()) -> Trials:

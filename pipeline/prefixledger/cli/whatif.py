@@ -48,6 +48,11 @@ if TYPE_CHECKING:
     help="Numbers of replicas, for routings that place requests themselves. [default: as many as before]",
 )
 @click.option(
+    "--growth",
+    metavar="A,B",
+    help="Times the traffic: 1.5,2. Sessions come again, keep what they share, and bring the rest as new content.",
+)
+@click.option(
     "--scenario", type=FILE, metavar="FILE", help="The baseline. [default: vLLM, as logged, unlimited]"
 )
 @click.option(
@@ -81,6 +86,7 @@ def whatif(
     \b
     prefixledger whatif logs/ --capacity 20000,40000,80000 --ttl 5m,1h
     prefixledger whatif --scenario as-is.toml --routing as-logged,cache-aware --replicas 4,8 -o whatif.html
+    prefixledger whatif --scenario as-is.toml --growth 1.5,2 --routing prefix-hash --replicas 4,6
     """
     from prefixledger import api
     from prefixledger.cli import cells, results

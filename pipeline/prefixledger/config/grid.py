@@ -69,7 +69,7 @@ def read_grid(**axes: str | Sequence[str | int] | None) -> Grid:
     if not any(read.values()):
         raise UsageError(
             "nothing is to be changed",
-            hint="give at least one of --capacity, --ttl, --residence, --rates, --routing and --replicas",
+            hint="give at least one of --capacity, --ttl, --residence, --rates, --routing, --replicas and --growth",
         )
     if cells > MOST_CELLS:
         raise UsageError(
@@ -77,6 +77,30 @@ def read_grid(**axes: str | Sequence[str | int] | None) -> Grid:
             hint=f"at most {MOST_CELLS:,}: give fewer values",
         )
     return Grid(**read)
+
+
+MOST_GROWTH = 10.0
+
+
+def read_growth(given: str | Sequence[str | float] | None) -> tuple[float, ...]:
+    """Read factors by which the traffic grows; 1, which is the log itself, is left out.
+
+    Raises:
+        UsageError: One is no factor from 1 to 10.
+    """
+    found = []
+    for text in _listed("growth", given):
+        try:
+            factor = float(text)
+        except ValueError:
+            factor = 0.0
+        if not 1 <= factor <= MOST_GROWTH:
+            raise UsageError(
+                f"{text!r} is no factor of growth",
+                hint=f"write --growth 1.5,2: times the sessions of the log, from 1 to {MOST_GROWTH:g}",
+            )
+        found.append(factor)
+    return tuple(factor for factor in dict.fromkeys(found) if factor != 1)
 
 
 def cells(baseline: Scenario, grid: Grid, logged: Mapping[int, int]) -> tuple[Scenario, ...]:
@@ -144,7 +168,7 @@ def _value(scenario: Scenario, pool: Pool, name: str) -> str | int | None:
     return found
 
 
-def _listed(name: str, given: str | Sequence[str | int] | None) -> list[str]:
+def _listed(name: str, given: str | Sequence[str | float] | None) -> list[str]:
     if given is None:
         return []
     values = [str(value).strip() for value in (given.split(",") if isinstance(given, str) else given)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -72,7 +73,7 @@ class Cache(Part):
     page_size: Annotated[int, Field(ge=1)] | None = None
     capacity: Annotated[str, AfterValidator(_capacity)] = "unlimited"
     ttl: Duration = "none"
-    mark_ttls: Literal["as-sent", "all"] | None = None
+    mark_ttls: Literal["as-sent", "all", "long-heads", "off"] | None = None
     minimum_tokens: Annotated[int, Field(ge=1)] | None = None
     marks: Marks | None = None
     overflow_rpm: Annotated[int, Field(ge=0)] | None = None
@@ -90,6 +91,11 @@ class Cache(Part):
     def as_sent(self) -> bool:
         """Whether each mark of a hosted cache has the lifetime that it was sent with."""
         return self.mark_ttls == "as-sent"
+
+    @property
+    def head_ttl_us(self) -> int | None:
+        """Microseconds that the marks of a prompt before its last one live, where they live longer than that; else None."""
+        return parse_duration_us(PROFILES[self.profile].ttls[1]) if self.mark_ttls == "long-heads" else None
 
     @property
     def ttl_us(self) -> int | None:
@@ -153,9 +159,14 @@ class Cache(Part):
                 f"profile {self.profile!r} has no ttl {self.ttl!r}",
                 hint=f"lifetimes that exist: {', '.join(profile.ttls)}",
             )
-        if self.as_sent and self.ttl_us != parse_duration_us(profile.ttls[0]):
+        if self.mark_ttls == "long-heads" and len(profile.ttls) == 1:
             raise UsageError(
-                f'mark_ttls = "as-sent" does not go with ttl {self.ttl!r}',
+                f"profile {self.profile!r} has one lifetime",
+                hint='leave mark_ttls out: "long-heads" is for caches that sell a longer one',
+            )
+        if self.mark_ttls in ("as-sent", "long-heads") and self.ttl_us != parse_duration_us(profile.ttls[0]):
+            raise UsageError(
+                f"mark_ttls = {json.dumps(self.mark_ttls)} does not go with ttl {self.ttl!r}",
                 hint='a lifetime that is chosen is that of all marks: mark_ttls = "all"',
             )
 

@@ -72,7 +72,8 @@ _COMMENTS: dict[tuple[str, str], str] = {
     (
         "Cache",
         "mark_ttls",
-    ): 'of a hosted cache: "as-sent", each mark has its own and ttl is that of the others, or "all" have ttl',
+    ): 'of a hosted cache: "as-sent", each mark has its own and ttl is that of the others; "all" have ttl; "long-heads", '
+    'those before the last of a prompt have the longer lifetime on sale; "off", nothing is marked',
     (
         "Cache",
         "overflow_rpm",

@@ -249,6 +249,12 @@ def _tier_name(service_tier: str | None) -> str | None:
     return name if name in _TIERS else None
 
 
+@lru_cache(maxsize=1)
+def _installed() -> str:
+    """Return the version of the price list; a list of files is read for it."""
+    return version(PRICE_LIST)
+
+
 @lru_cache(maxsize=65_536)
 def _listed(model: str, provider: str | None, slot: int, tier: str | None = None) -> Listed:
     found_provider, found = _find(model, provider)
@@ -256,7 +262,7 @@ def _listed(model: str, provider: str | None, slot: int, tier: str | None = None
     rules = rules_of(who, found.id, slot * SLOT_US)
     moment = weekend_time(rules, _EPOCH + timedelta(microseconds=slot * SLOT_US))
     prices = found.get_prices(moment, _TIERS.get(tier or ""))
-    source = f"{PRICE_LIST} {version(PRICE_LIST)}: {found_provider.id}/{found.id}"
+    source = f"{PRICE_LIST} {_installed()}: {found_provider.id}/{found.id}"
     if tier is not None:
         same = prices == found.get_prices(moment)
         source += f", {tier}" + (" at the standard price, for want of another" if same else "")

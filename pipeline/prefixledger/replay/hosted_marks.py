@@ -74,6 +74,8 @@ def find_marks(
     *,
     as_sent: bool,
     given_tokens: tuple[int, ...] = (),
+    head_ttl_us: int | None = None,
+    off: bool = False,
 ) -> FoundMarks:
     """Find the marks of the lookups of one pool.
 
@@ -87,11 +89,15 @@ def find_marks(
         rules: What holds for each.
         as_sent: Whether marks live as long as they ask for; else as long as the rules say.
         given_tokens: Tokens behind which every lookup whose marks are not in the log has one, besides its last full block.
+        head_ttl_us: How long all marks of a prompt but its last live; None: as long as that one.
+        off: Whether nothing is marked: then nothing is stored.
 
     Raises:
         UsageError: Heads are to be created, and nobody says how long they are.
     """
     known, kind = log.lookups, rules.entries
+    if off:
+        return _unmarked(mine.size)
     keyed = known.n_blocks[mine]
     if (kind == CREATED).any() and not given_tokens:
         raise UsageError(
@@ -122,6 +128,8 @@ def find_marks(
     blocks = np.where(most == NO_LIMIT, blocks, np.minimum(blocks, most // block_size))
     ttl_us = np.where((ttl_us >= 0) & as_sent, ttl_us, rules.ttl_us[owner])
     order = np.lexsort((ordinal, blocks, owner))
+    if head_ttl_us is not None:
+        ttl_us[order[:-1][owner[order[1:]] == owner[order[:-1]]]] = head_ttl_us
     owner, blocks, ordinal, ttl_us = owner[order], blocks[order], ordinal[order], ttl_us[order]
     block = ancestors(chains, number_blocks(chains), known.last_block[mine][owner], blocks)
     offset = np.searchsorted(owner, np.arange(mine.size + 1)).astype(np.int64)
@@ -130,6 +138,13 @@ def find_marks(
     return FoundMarks(
         Marks(offset, block, ordinal, every_tokens), blocks, ttl_us, sent, asked, tuple(sorted(named))
     )
+
+
+def _unmarked(lookups: int) -> FoundMarks:
+    none, everybody = np.empty(0, np.int64), np.ones(lookups, np.bool_)
+    nothing = np.zeros(lookups, np.int64)
+    marks = Marks(np.append(nothing, 0), none, none, nothing)
+    return FoundMarks(marks, none, none, everybody, everybody, ())
 
 
 def _at(owner: NDArray[np.int64], blocks: NDArray[np.int64]) -> _Places:

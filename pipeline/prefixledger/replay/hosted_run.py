@@ -232,6 +232,8 @@ def run_hosted(plan: PoolPlan, log: Log, chains: Chains, resets: Resets) -> Host
         rules,
         as_sent=cache.as_sent,
         given_tokens=cache.marks or (),
+        head_ttl_us=cache.head_ttl_us,
+        off=cache.mark_ttls == "off",
     )
     given_ms = plan.pool.in_flight.prefill_ms_per_token
     ms_per_token = MS_PER_TOKEN if given_ms is None else given_ms

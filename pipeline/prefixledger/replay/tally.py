@@ -161,7 +161,14 @@ class PoolTally:
         )
 
 
-def tally_pool(prepared: Prepared, plan: PoolPlan, group: NDArray[np.int64], scenario: Scenario) -> PoolTally:
+_NONE = np.empty(0, np.int64)
+_NO_PIECES = (_NONE, _NONE, _NONE, np.empty((0, 3), np.int64))
+_NO_SUMS = FactSums(_NONE, _NONE, _NONE, _NONE, _NONE)
+
+
+def tally_pool(
+    prepared: Prepared, plan: PoolPlan, group: NDArray[np.int64], scenario: Scenario, *, causes: bool = True
+) -> PoolTally:
     """Replay one pool, and sum its tokens by what a full replay would write down of them.
 
     Args:
@@ -169,17 +176,20 @@ def tally_pool(prepared: Prepared, plan: PoolPlan, group: NDArray[np.int64], sce
         plan: The pool.
         group: int64[m], group of every lookup of the log, by arrival; sums are made for each.
         scenario: For its seeds.
+        causes: Whether to sum what the causes of misses follow from; without, there are no sums and no further draws.
 
     Raises:
         UsageError: The pool cannot be replayed so.
     """
     alone = len(plan.fleet.replicas) == 1 and not plan.pool.hosted and plan.pool.tier is None
-    run = run_pool(plan, prepared.log, prepared.chains, evidence=not alone)
-    touches = _touches(prepared, run)
+    run = run_pool(plan, prepared.log, prepared.chains, evidence=causes and not alone)
     groups = group[run.lookup]
     # With one replica and nothing in flight, where a block was used last says everything.
     lone = alone and run.in_flight is None
-    missed = _own_pieces(run, touches, groups) if lone else _evidence_pieces(run, touches, groups)
+    missed = _NO_PIECES
+    if causes:
+        touches = _touches(prepared, run)
+        missed = _own_pieces(run, touches, groups) if lone else _evidence_pieces(run, touches, groups)
     size, log = plan.block_size, run.log
     cap_blocks = np.where(log.refused, 0, log.cap_blocks)
     full_blocks = log.prompt_tokens // size
@@ -187,17 +197,14 @@ def tally_pool(prepared: Prepared, plan: PoolPlan, group: NDArray[np.int64], sce
     behind = log.prompt_tokens - cap_blocks * size
     behind_written = np.maximum(stored - cap_blocks, 0) * size
     hit_tokens = run.hit_blocks * size
-    groups_in_all = int(group.max(initial=0)) + 1
-    keys = np.concatenate([missed[0], groups * _CODES + _HIT, groups * _CODES + _CAPPED])
     nothing = np.zeros_like(hit_tokens)
-    tokens = (missed[1] * size, hit_tokens, behind)
-    written = (missed[1] * size, nothing, behind_written)
-    long = (missed[2] * size, nothing, nothing)
-    sums = [
-        np.bincount(keys, np.concatenate(parts), groups_in_all * _CODES).astype(np.int64)
-        for parts in (tokens, written, long)
-    ]
-    some = np.flatnonzero(sums[0])
+    sums = _NO_SUMS
+    if causes:
+        keys = np.concatenate([missed[0], groups * _CODES + _HIT, groups * _CODES + _CAPPED])
+        tokens = (missed[1] * size, hit_tokens, behind)
+        written = (missed[1] * size, nothing, behind_written)
+        long = (missed[2] * size, nothing, nothing)
+        sums = _summed(keys, tokens, written, long)
     return PoolTally(
         plan=plan,
         lookup=run.lookup,
@@ -210,15 +217,21 @@ def tally_pool(prepared: Prepared, plan: PoolPlan, group: NDArray[np.int64], sce
         storage_token_s=nothing if run.hosted is None else run.hosted.storage_token_s,
         peak_in_flight=_peak(run),
         waited_us=int((log.admitted_us - run.queued_us).sum()),
-        drawn_hit_tokens=tuple(prepared.drawn_hits(plan, scenario, int(hit_tokens.sum()))),
+        drawn_hit_tokens=tuple(prepared.drawn_hits(plan, scenario, int(hit_tokens.sum()))) if causes else (),
         notes=tuple(run_notes([run])),
-        sums=FactSums(some // _CODES, some % _CODES, *(part[some] for part in sums)),
+        sums=sums,
         queued_us=run.queued_us,
         cap_blocks=log.cap_blocks,
         long_blocks=np.zeros(len(log), np.int64) if run.hosted is None else run.hosted.long_blocks,
         unseen=missed[3],
         fixed=_fixed(run),
     )
+
+
+def _summed(keys: NDArray[np.int64], *columns: tuple[NDArray[np.int64], ...]) -> FactSums:
+    sums = [np.bincount(keys, np.concatenate(parts)).astype(np.int64) for parts in columns]
+    some = np.flatnonzero(sums[0])
+    return FactSums(some // _CODES, some % _CODES, *(part[some] for part in sums))
 
 
 def _peak(run: PoolRun) -> int:

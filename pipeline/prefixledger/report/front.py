@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from prefixledger.report.advice_parts import prize, share
 from prefixledger.report.books import rate
 from prefixledger.report.caveats import FEW_LOOKUPS
 from prefixledger.report.earlier import comparable, rate_change
@@ -54,15 +55,15 @@ class Action:
     """One of the first things to do.
 
     Attributes:
-        finding: Number of the finding that it follows from.
-        cause: Its cause.
+        link: Section and number of what it follows from.
+        cause: Its cause; empty for advice.
         text: What to do, a sentence without its point.
         where: Tenant, model, release … that it concerns; empty where it is everywhere.
         prize: What the misses cost, formatted; in tokens where there is no money.
         size: Points of the hit rate.
     """
 
-    finding: int
+    link: str
     cause: str
     text: str
     where: str
@@ -107,14 +108,29 @@ def slices(book: Book) -> tuple[Slice, ...]:
 
 
 def actions(view: ReportView) -> tuple[Action, ...]:
-    """Return the first things to do: by money where all findings are in one currency, else by tokens."""
+    """Return the first things to do: what was replayed and pays, else by findings.
+
+    Findings are in order of money where all are in one currency, else of tokens.
+    """
+    if view.advice.recommendations:
+        return tuple(
+            Action(
+                link=f"advice-{number}",
+                cause="",
+                text=one.action.removesuffix("."),
+                where="",
+                prize=prize(one.effect),
+                size=share(one.effect) or points(one.effect.tokens / max(one.effect.prompt_tokens, 1)),
+            )
+            for number, one in enumerate(view.advice.recommendations[:ACTIONS], start=1)
+        )
     asked = view.result.headline.prompt_tokens
     found = [(n, f) for n, f in enumerate(view.findings, start=1) if f.action]
     if len({f.currency for _, f in found}) == 1 and all(f.cost is not None for _, f in found):
         found.sort(key=lambda pair: (-(pair[1].cost or 0), pair[0]))
     return tuple(
         Action(
-            finding=number,
+            link=f"finding-{number}",
             cause=f.kind if f.kind in CAUSES else "",
             text=f.action[:1].upper() + f.action[1:],
             where=f.where,

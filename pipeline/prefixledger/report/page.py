@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prefixledger.report import captions
+from prefixledger.report.advice_parts import advice_rows, saves, share
 from prefixledger.report.age_chart import age_chart, age_sentence
 from prefixledger.report.canvas import thin
 from prefixledger.report.caveats import ceiling_caveat, counter_caveat, reject_caveat
@@ -34,6 +35,7 @@ from prefixledger.schema import CAUSES
 if TYPE_CHECKING:
     from decimal import Decimal
 
+    from prefixledger.report.advice_parts import AdviceRow
     from prefixledger.report.books import Book, Detail, EngineHour, Observed, ObservedHour
     from prefixledger.report.curve_parts import CapacityPoint, Curves, TtlPoint
     from prefixledger.report.front import Action, FindingRow, Slice
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
     from prefixledger.report.view import ReportView
 
 GROUPS = (
-    ("Findings", (("findings", "Findings"),)),
+    ("Findings", (("findings", "Findings"), ("advice", "What to change"))),
     (
         "Evidence",
         (
@@ -151,6 +153,9 @@ class Page:
         caveats: What the verdict rests on, but for the rejects, which the records hold.
         unmoved: Why the figures have no change; empty where they have.
         findings: With all that stands beneath them.
+        advice: Changes that were replayed and pay.
+        together: What all of them save at once; empty where that was not replayed.
+        together_share: Of the bill.
         causes_sql: The statement that counts the tokens of every cause.
         ceiling: That the service reports more than the log allows; empty where it does not.
         hours: What the service reports beside the replay, by hour and replica.
@@ -188,6 +193,9 @@ class Page:
     caveats: tuple[str, ...]
     unmoved: str
     findings: tuple[FindingRow, ...]
+    advice: tuple[AdviceRow, ...]
+    together: str
+    together_share: str
     causes_sql: str
     ceiling: str
     hours: tuple[ObservedHour, ...]
@@ -232,6 +240,9 @@ def page(view: ReportView) -> Page:
         caveats=tuple(text for text in judged.caveats if text != reject_caveat(view)),
         unmoved=unmoved(view),
         findings=finding_rows(view, sections),
+        advice=advice_rows(view),
+        together="" if view.advice.together is None else saves(view.advice.together),
+        together_share="" if view.advice.together is None else share(view.advice.together),
         causes_sql=read_text("sql", "60_marts/causes.sql"),
         ceiling=ceiling_caveat(result),
         hours=_hours(result.observed),
@@ -265,8 +276,9 @@ def _sections(view: ReportView) -> tuple[tuple[str, str], ...]:
     shown = [s for s in SECTIONS if has_lookups or s[0] in _WITHOUT_LOOKUPS]
     shown = [s for s in shown if s[0] != "money" or paid(view.spend)]
     shown = [s for s in shown if s[0] != "invoice" or view.reconciliation is not None]
+    shown = [s for s in shown if s[0] != "advice" or view.advice.notes or view.advice.recommendations]
     if (observed is not None and observed.compared is not None) or view.engines is not None:
-        shown.sort(key=lambda section: {"findings": 0, "observed": 1}.get(section[0], 2))
+        shown.sort(key=lambda section: {"findings": 0, "advice": 0, "observed": 1}.get(section[0], 2))
     return tuple(shown)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from prefixledger.report.advice_parts import advice_lines
 from prefixledger.report.books import rate
 from prefixledger.report.glossary import cause_name
 from prefixledger.report.numbers import NO_VALUE, clean, percent, whole
@@ -25,12 +26,14 @@ class Summary:
         caveats: What it rests on.
         account: (line, tokens, share), formatted.
         files: What was written.
+        advice: What to do.
     """
 
     verdict: str
     caveats: tuple[str, ...]
     account: tuple[tuple[str, str, str], ...]
     files: tuple[str, ...]
+    advice: tuple[str, ...] = ()
 
     def lines(self) -> tuple[str, ...]:
         """Return plain text, no wider than its longest sentence."""
@@ -43,7 +46,8 @@ class Summary:
             ]
             found.append("")
         found += [f"wrote {name}" for name in self.files]
-        found += ["", *self.caveats, self.verdict]
+        found += ["", *self.advice, ""] if self.advice else [""]
+        found += [*self.caveats, self.verdict]
         return tuple(found)
 
 
@@ -77,5 +81,9 @@ def summary(view: ReportView, written: Written | None = None) -> Summary:
         )
     files = () if written is None else (str(written.html), str(written.json), f"{written.csv}/")
     return Summary(
-        clean(found.sentence, 1000), tuple(clean(c, 1000) for c in found.caveats), tuple(account), files
+        clean(found.sentence, 1000),
+        tuple(clean(c, 1000) for c in found.caveats),
+        tuple(account),
+        files,
+        tuple(clean(line, 1000) for line in advice_lines(view)),
     )

@@ -73,6 +73,13 @@ def tables(twin: dict[str, Any]) -> tuple[Csv, ...]:
             (twin["policy"] or {}).get("disagreements", []),
         ),
         _of("replicas.csv", "one replica", twin["replicas"]),
+        _of(
+            "recommendations.csv",
+            "one change that was replayed and pays",
+            twin["recommendations"],
+            without=("in_full", "side_effects", "scenario"),
+        ),
+        _of("decisions.csv", "one shared prefix of a hosted cache", twin["advice"]["decisions"]),
         _of("replica_slices.csv", "one replica in one slice of time", twin["replica_slices"]),
         _of(
             "observed_hours.csv",

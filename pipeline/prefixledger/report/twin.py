@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from prefixledger.report import twin_parts
+from prefixledger.report.advice_parts import advice_value, recommendation_value
 from prefixledger.report.heat_map import rows_of
 from prefixledger.report.invoice_parts import reconciliation_value
 from prefixledger.report.length_parts import length_value
@@ -66,17 +67,8 @@ def twin(view: ReportView, *, show_ids: bool = False) -> dict[str, Any]:
         "policy": None if view.policy is None else policy_value(view.policy, show_ids=show_ids),
         "events": twin_parts.events_value(view),
         "findings": [twin_parts.finding_value(finding, show_ids=show_ids) for finding in view.findings],
-        "recommendations": [
-            {
-                "kind": f.kind,
-                "action": f.action,
-                "tokens": f.tokens,
-                "cost": significant(f.cost),
-                "currency": f.currency or None,
-            }
-            for f in view.findings
-            if f.action
-        ],
+        "recommendations": [recommendation_value(one) for one in view.advice.recommendations],
+        "advice": advice_value(view),
         "made": {
             "version": view.made.version,
             "seed": view.made.seed,

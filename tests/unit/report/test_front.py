@@ -84,9 +84,13 @@ def test_actions_by_money_where_it_is_one_currency() -> None:
         for n, (cause, (cost, currency)) in enumerate(zip(AVOIDABLE, costs, strict=False))
     ]
     view = report_data.week(findings=tuple(found))
-    assert [(a.finding, a.prize) for a in actions(view)] == [(2, "$9.00"), (3, "$3.00"), (4, "$2.00")]
+    assert [(a.link, a.prize) for a in actions(view)] == [
+        ("finding-2", "$9.00"),
+        ("finding-3", "$3.00"),
+        ("finding-4", "$2.00"),
+    ]
     mixed = report_data.week(findings=(replace(found[0], currency="EUR"), *found[1:]))
-    assert [a.finding for a in actions(mixed)] == [1, 2, 3]
+    assert [a.link for a in actions(mixed)] == ["finding-1", "finding-2", "finding-3"]
     assert "tenant &lt;b&gt;" in html(view)
 
 
