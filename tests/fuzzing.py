@@ -9,6 +9,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from ingest_support import FIXTURES
 from prefixledger import api
 from prefixledger.errors import InternalError, PrefixledgerError
@@ -19,6 +21,7 @@ from prefixledger.ingest.container import Stream
 from prefixledger.ingest.detect import detect
 from prefixledger.ingest.formats import READERS
 from prefixledger.ingest.parse import NOT_UNDERSTOOD, parse_chunk
+from prefixledger.ingest.reader import Head
 from prefixledger.ingest.sources import Source
 
 if TYPE_CHECKING:
@@ -109,6 +112,18 @@ def read_one(record: bytes, context: Context, found: Found) -> None:
     found.kinds.update("row" if fate == ROW else "reject" if fate == REJECT else "skip" for fate in fates)
     if not fates and not context.document and record.strip():
         found.faults.append((record, "no record came of it"))
+
+
+def recognise_one(records: list[bytes], found: Found) -> None:
+    """Show the beginning of an input to every reader: one odd record must keep none from the others."""
+    values = tuple(value for record in records if isinstance(value := _parsed(record), dict) and value)
+    head = Head("log.jsonl", b"\n".join(records), values, len(records))
+    for reader in READERS:
+        found.inputs += 1
+        try:
+            found.kinds["no" if reader.recognise(head) is None else "yes"] += 1
+        except Exception:  # noqa: BLE001  # any kind is what is looked for
+            found.faults.append((head.text, traceback.format_exc()))
 
 
 def whole_line(name: str, folder: Path, records: int, draw: random.Random, found: Found) -> None:
@@ -237,6 +252,13 @@ def _collect(value: Any, places: list[tuple[Any, Any]]) -> None:
         for at, inner in enumerate(value[:40]):
             places.append((value, at))
             _collect(inner, places)
+
+
+def _parsed(record: bytes) -> Any:
+    try:
+        return orjson.loads(record)
+    except orjson.JSONDecodeError:
+        return None
 
 
 def _loaded(record: bytes) -> Any:

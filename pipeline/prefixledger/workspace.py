@@ -10,8 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from prefixledger.errors import InputError, Place
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     import pyarrow as pa
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 DEFAULT_WORKSPACE = ".prefixledger"
 """Where the stages keep their files unless told otherwise."""
+WORKSPACE_VERSION = 1
+"""Of what ingest leaves, in ``manifest.json``; index and replays are made again whenever they do not fit it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +103,22 @@ class Workspace:
     def replay(self, name: str) -> Path:
         """Folder of one replayed scenario."""
         return self.root / "replays" / name
+
+
+def check_version(manifest: Mapping[str, Any], path: Path) -> None:
+    """Refuse a workspace that another version filled: its logs are read again rather than its rows guessed at.
+
+    Raises:
+        InputError: It did.
+        KeyError: The manifest says no version.
+    """
+    version = manifest["schema_version"]
+    if version != WORKSPACE_VERSION:
+        raise InputError(
+            f"this workspace is of version {version}, and this prefixledger reads version {WORKSPACE_VERSION}",
+            place=Place(str(path)),
+            hint="ingest the logs into a new workspace, or use the prefixledger that made it",
+        )
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from prefixledger.errors import InputError
-from prefixledger.workspace import write_json
+from prefixledger.workspace import check_version, write_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,6 +67,7 @@ def read_sources(workspace: Workspace) -> tuple[Source, ...]:
     """
     try:
         manifest = json.loads(workspace.manifest.read_text(encoding="utf-8"))
+        check_version(manifest, workspace.manifest)
         entries = [(e["source"], e.get("first_at_us"), _names(e)) for e in manifest["sources"]]
     except FileNotFoundError as error:
         raise InputError(

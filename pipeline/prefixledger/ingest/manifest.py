@@ -12,7 +12,7 @@ from prefixledger import locking
 from prefixledger.errors import InputError, Place
 from prefixledger.ingest.account import InputAccount
 from prefixledger.ingest.write import remove_source
-from prefixledger.workspace import write_json
+from prefixledger.workspace import WORKSPACE_VERSION, check_version, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from prefixledger.workspace import Workspace
 
-SCHEMA_VERSION: Final = 1
 HEAD_BYTES: Final = 1 << 16
 _HISTORY: Final = (
     "path", "source", "format", "records", "kept", "rejected", "duplicates", "joined", "skipped", "seen_before",
@@ -44,7 +43,7 @@ class Manifest:
             return
         try:
             held = json.loads(self._path.read_text(encoding="utf-8"))
-            version = held["schema_version"]
+            check_version(held, self._path)
             for entry in held["sources"]:
                 self.sources[entry["source"]] = InputAccount.from_json(entry)
                 self._heads[entry["source"]] = entry["head"]
@@ -55,10 +54,6 @@ class Manifest:
                 place=Place(str(self._path)),
                 hint="delete the workspace and ingest again",
             ) from error
-        if version != SCHEMA_VERSION:
-            raise InputError(
-                f"the workspace is of version {version}, not {SCHEMA_VERSION}", place=Place(str(self._path))
-            )
 
     def begin_call(self) -> None:
         """Open a new entry in the history."""
@@ -97,7 +92,7 @@ class Manifest:
     def _write(self) -> None:
         *before, now = self._history
         content = {
-            "schema_version": SCHEMA_VERSION,
+            "schema_version": WORKSPACE_VERSION,
             "sources": [{**a.to_json(), "head": self._heads[name]} for name, a in self.sources.items()],
             "history": [*before, now] if _given(now) - _most_given(before) else before,
         }

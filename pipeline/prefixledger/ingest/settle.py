@@ -10,6 +10,7 @@ import numpy as np
 from prefixledger.ingest.answers import earliest_of_each, place_untimed, vain_attempts
 from prefixledger.ingest.batch import REJECT, ROW, SKIP
 from prefixledger.ingest.calendar import date_rows
+from prefixledger.ingest.contradictions import contradictions
 from prefixledger.ingest.conventions import convention_notes
 from prefixledger.ingest.duplicates import count_identical, first_of_each, id_pairs
 from prefixledger.ingest.skew import skew_note
@@ -63,6 +64,9 @@ class Settled:
     prompt_add: NDArray[np.int64]
     notes: list[str]
     content_node: NDArray[np.int64]
+
+
+_IMPOSSIBLE: Final = "usage that breaks 0 <= cached <= prompt"
 
 
 class Settling:
@@ -214,10 +218,18 @@ class Settling:
             half = not self.primary[row] and self.leader[row] == row
             owner = int(self.partner[row]) if half else int(self.leader[row])
             if self.alive[owner]:
-                self.reject(owner, reason, "usage that breaks 0 <= cached <= prompt")
+                self.reject(owner, reason, _IMPOSSIBLE)
+        self._reject_contradictions()
         self.notes += convention_notes(
             self._verdicts, self.collected.conventions.assumed_ttl, self.collected.conventions.shrunk
         )
+
+    def _reject_contradictions(self) -> None:
+        """Reject requests whose records and text together say that more was cached than asked."""
+        for row, prompt, cached in contradictions(self.collected, self.leader, self.answer, self.prompt_add):
+            if self.alive[row]:
+                reason = f"impossible usage: {cached} cached of {prompt} prompt tokens, put together"
+                self.reject(row, reason, _IMPOSSIBLE)
 
     def check_parents(self) -> bool:
         """Reject rows in which an id follows another than elsewhere; return True where ids name content instead."""

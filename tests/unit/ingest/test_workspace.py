@@ -64,7 +64,7 @@ def test_a_damaged_book_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="damaged"):
         ingest(root, FIXTURES / "sglang.jsonl")
     (root / "manifest.json").write_text(json.dumps({"schema_version": 9, "sources": [], "history": []}))
-    with pytest.raises(InputError, match="version 9"):
+    with pytest.raises(InputError, match="of version 9"):
         ingest(root, FIXTURES / "sglang.jsonl")
 
 

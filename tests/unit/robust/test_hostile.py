@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fuzzing import HOSTILE, NAMES, Found, context_of, mutated, read_one, records_of, whole_line
+from fuzzing import (
+    HOSTILE,
+    NAMES,
+    Found,
+    context_of,
+    mutated,
+    read_one,
+    recognise_one,
+    records_of,
+    whole_line,
+)
 from ingest_support import FIXTURES
 from prefixledger.config.events import load_events
 from prefixledger.config.mapping import load_mapping
@@ -51,6 +61,16 @@ def test_hostile_records_become_rows_rejects_or_skips(name: str) -> None:
         read_one(mutated(draw.choice(own), own, draw), context, found)
     assert [text for _, text in found.faults] == []
     assert sum(found.kinds.values()) > 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_hostile_beginnings_keep_no_reader_from_looking(name: str) -> None:
+    """Each reader says yes or no to what the first records hold."""
+    context, data = context_of(name)
+    own, draw, found = records_of(context, data), random.Random(name), Found()
+    for _ in range(15):
+        recognise_one([mutated(draw.choice(own), own, draw) for _ in range(4)], found)
+    assert [text for _, text in found.faults] == []
 
 
 @pytest.mark.slow

@@ -52,9 +52,7 @@ class CodexReader:
 
     def recognise(self, head: Head) -> str | None:
         """Take records of the four types with a payload."""
-        fit = sum(
-            1 for v in head.values if isinstance(v, dict) and v.get("type") in _TYPES and "payload" in v
-        )
+        fit = sum(1 for v in head.values if isinstance(v, dict) and _kind(v) in _TYPES and "payload" in v)
         if fit == 0 or 2 * fit < len(head.values):
             return None
         return f"{fit} of the first {head.lines} records have a payload and a type such as event_msg"
@@ -62,9 +60,9 @@ class CodexReader:
     def read(self, value: Any, context: Context) -> Outcome:
         """Turn a token count into a row; other events say whose it is, and when the call began."""
         line = mapping(value)
-        kind = line.get("type")
-        if not isinstance(kind, str) or kind not in _TYPES:
-            raise BadRecordError(f"unknown event: type is {shown(kind)}")
+        kind = _kind(line)
+        if kind not in _TYPES:
+            raise BadRecordError(f"unknown event: type is {shown(line.get('type'))}")
         payload = mapping(line, "payload")
         at_us = stamp_us(required(line, "timestamp"), "timestamp")[0]
         if kind == "event_msg" and payload.get("type") == "token_count":
@@ -78,12 +76,17 @@ class CodexReader:
                 "started_us": at_us,
             }
             return Skip("start of a turn", carry=told)
-        part = payload.get("type")
-        asked = (isinstance(part, str) and part in _ASKED) or payload.get("role") == "user"
+        asked = _kind(payload) in _ASKED or payload.get("role") == "user"
         return Skip(
             "event that is no call",
             carry={"anchor": _anchor(payload), "started_us": at_us if asked else None},
         )
+
+
+def _kind(event: Mapping[str, Any]) -> str | None:
+    """Return the type of an event where it is a name, which may then be looked up."""
+    kind = event.get("type")
+    return kind if isinstance(kind, str) else None
 
 
 def _session(meta: Mapping[str, Any]) -> dict[str, Any]:
