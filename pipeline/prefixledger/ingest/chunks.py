@@ -77,10 +77,14 @@ class Chunker:
         self._pending += data
         while len(self._pending) >= self._chunk_bytes:
             self._find_end()
-            if self._end:
+            if self._end and (oversize := self._first_oversize()):
+                self._begin_oversize(oversize)
+                self._oversize_lines -= 1  # its own end, which counts when it is taken
+                yield self._take_oversize()
+            elif self._end:
                 yield self._take(self._end, "no")
             elif len(self._pending) > MAX_RECORD_BYTES:
-                self._begin_oversize()
+                self._begin_oversize(len(self._pending))
             else:
                 return
 
@@ -124,12 +128,19 @@ class Chunker:
         self._offset += end
         return chunk
 
-    def _begin_oversize(self) -> None:
+    def _first_oversize(self) -> int:
+        """Return the bytes of the first record where it ends and is too long all the same, else 0."""
+        if self._quoted or len(self._pending) <= MAX_RECORD_BYTES:
+            return 0
+        first = self._pending.find(b"\n") + 1
+        return first if first > MAX_RECORD_BYTES else 0
+
+    def _begin_oversize(self, n_bytes: int) -> None:
         self._oversize = bytes(self._pending[:_KEPT_OF_OVERSIZE])
-        self._oversize_bytes = len(self._pending)
-        self._oversize_lines = self._pending.count(b"\n")
-        self._pending.clear()
-        self._searched = 0
+        self._oversize_bytes = n_bytes
+        self._oversize_lines = self._pending.count(b"\n", 0, n_bytes)
+        del self._pending[:n_bytes]
+        self._searched = self._end = 0
         self._open_quote = False
 
     def _take_oversize(self) -> Chunk:
