@@ -57,6 +57,8 @@ def rates(model: str, provider: str | None, at: str | None, as_json: bool) -> No
                 for name, rule in rules.items()
             ]
             print_table(console, (title, "value", "from"), rows)
+    for line in _lifetimes(sheet):
+        click.echo(line)
     if sheet.explicit_profile:
         click.echo(f"what is asked for explicitly is replayed by: profile {sheet.explicit_profile}")
     for source, place in number.items():
@@ -86,6 +88,19 @@ def _prices(sheet: RateSheet) -> Iterator[tuple[str, str, str, str, str]]:
         if tier.storage_per_hour is not None:
             yield "", "stored for an hour", f"{tier.storage_per_hour.normalize():f}", "", ""
         yield "", "output", f"{tier.output.normalize():f}", "", ""
+
+
+def _lifetimes(sheet: RateSheet) -> Iterator[str]:
+    """Say what the prices of the shortest prompts mean for lifetimes; other lengths differ in the base price."""
+    for tier in sheet.tiers[:1]:
+        timed = {ttl: pings for ttl, pings in tier.most_pings.items() if ttl != "any" and pings is not None}
+        for ttl, pings in timed.items():
+            yield f"keeping what is written for {ttl} alive by reads costs less than to write it again up to {pings} reads"
+        if tier.long_ttl_share is not None and len(timed) > 1:
+            short, *_, long = timed
+            yield f"{long} pays where of the gaps longer than {short} more than {float(tier.long_ttl_share):.1%} end within it"
+        if tier.rent_reads_per_hour is not None:
+            yield f"{float(tier.rent_reads_per_hour):.3g} reads an hour pay the rent of stored tokens"
 
 
 def _text(value: object) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from prefixledger.config.provider_rules import rules_of
 from prefixledger.config.units import parse_duration_us, us_datetime
 from prefixledger.economics.formulas import break_even_hit_rate
+from prefixledger.economics.lifetimes import long_ttl_share, most_pings, reads_that_pay_rent
 from prefixledger.economics.rates import PER_MILLION, Listed, listed_model, lists_provider
 from prefixledger.errors import UsageError
 
@@ -36,6 +37,10 @@ class SheetTier:
         r: Read over base.
         w: Write over base, by lifetime.
         break_even_hit_rate: Hit rate from which on caching costs no more than none, by lifetime.
+        most_pings: Reads that only keep an entry alive and together cost less than to write it again, by lifetime.
+        long_ttl_share: Share of the gaps that outlive the shortest lifetime which must end within the longest for that one
+            to pay; None where there is one price of writes.
+        rent_reads_per_hour: Reads an hour that pay the rent of stored tokens; None where there is none.
     """
 
     above_tokens: int
@@ -47,6 +52,9 @@ class SheetTier:
     r: Decimal
     w: dict[str, Decimal]
     break_even_hit_rate: dict[str, Decimal | None]
+    most_pings: dict[str, int | None]
+    long_ttl_share: Decimal | None
+    rent_reads_per_hour: Decimal | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +160,13 @@ def _tier(above_tokens: int, card: RateCard, rules: ProviderRules) -> SheetTier:
         r=card.r,
         w=w,
         break_even_hit_rate={ttl: break_even_hit_rate(w=factor, r=card.r) for ttl, factor in w.items()},
+        most_pings={ttl: most_pings(w=factor, r=card.r) for ttl, factor in w.items()},
+        long_ttl_share=long_ttl_share(w_short=min(w.values()), w_long=max(w.values()), r=card.r)
+        if w
+        else None,
+        rent_reads_per_hour=None
+        if card.storage_hour is None or not card.base
+        else reads_that_pay_rent(card.storage_hour, card.base, r=card.r),
     )
 
 

@@ -66,6 +66,22 @@ def test_break_evens_of_claude(model: str, short: str, long: str) -> None:
     assert [f"{even[ttl]:.4f}" for ttl in ("5m", "1h")] == [short, long]
 
 
+def test_what_prices_mean_for_lifetimes(capsys: pytest.CaptureFixture[str]) -> None:
+    """Pings of both lifetimes and the share of gaps for the longer; the reads that pay a rent; nothing where all is one price."""
+    assert app.run(["rates", "claude-opus-5-5", "--at", "2026-11-29"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for words in (
+        "written for 5m alive by reads",
+        "up to 23 reads",
+        "up to 38 reads",
+        "longer than 5m more than 38.5%",
+    ):
+        assert words in shown
+    pro = api.rates("gemini-2.5-pro", at="2026-11-29").tiers[0]
+    assert pro.rent_reads_per_hour == 4
+    assert api.rates("gpt-4o", at="2026-11-29").tiers[0].long_ttl_share is None
+
+
 def test_a_model_that_is_not_cached_gets_no_cache_price() -> None:
     """A family's write price is no price of a member that the list says nothing of."""
     tier = api.rates("claude-2", at="2026-11-29").tiers[0]
