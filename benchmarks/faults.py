@@ -6,8 +6,8 @@
 
 The truth is a paired replay: the same traffic without the fault. What a request hits there and computes with the fault is lost to it.
 Recall is the share of lost tokens that carry the planted cause and detail. Precision is the share of tokens so named that are lost
-ones, over the traffic with the fault and over traffic with something in its place that only looks like it. The last line is a
-control: tokens that are blamed in traffic without any fault.
+ones, over the traffic with the fault and over traffic with something in its place that only looks like it. In one request a
+difference of one block of 16 tokens is rounding. The last lines are controls: tokens blamed in traffic without any fault.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from planted_traffic import Traffic
 
 TARGET = 0.95
+BLOCK_TOKENS = 16
 BLAMED = ("invalidated", "expired", "evicted", "misrouted", "key_changed", "unexplained")
 """Causes that accuse somebody; in traffic without a fault none has a token."""
 _COLUMNS = ("request_id", "hit", "tokens", "cause", "detail", "varies")
@@ -113,6 +114,10 @@ def score(plant: Plant, clean: Outcome, fault: Outcome, alike: Outcome) -> Score
 
     lost = {request: _lost(clean, fault, request) for request in clean.missed}
     excess = {request: max(0, named(fault, request) - named(clean, request)) for request in fault.missed}
+    for request, tokens in excess.items():
+        # Both are rounded to blocks on their own: a difference of one block or less is none.
+        if tokens and lost.get(request) and abs(tokens - lost[request]) <= BLOCK_TOKENS:
+            lost[request] = tokens
     varying = sum(
         _tokens(missed, lambda name: _is(plant, name) and name[2] in plant.varies)
         for missed in fault.missed.values()
