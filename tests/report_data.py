@@ -10,7 +10,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from prefixledger.report.books import Book, Detail, Observed
-from prefixledger.report.curve_parts import AgeRange, CapacityMark, CapacityPoint, Curves, TtlPoint
+from prefixledger.report.curve_parts import AgeRange, CapacityMark, CapacityPoint, Curves, Model, TtlPoint
 from prefixledger.report.findings import derive
 from prefixledger.report.parts import (
     Breakdown,
@@ -184,6 +184,15 @@ def ages(ideal: int) -> tuple[AgeRange, ...]:
     )
 
 
+def formulas(ideal: int) -> tuple[Model, ...]:
+    """One that is good enough, one that misleads."""
+    points = ((300.0, ideal / 3), (3600.0, ideal / 2))
+    return (
+        Model("poisson", "ttl", 4.1, -8.2, 300.0, points),
+        Model("hyperexponential", "ttl", 0.4, 1.1, 3600.0, points, (("share", 0.6),), 0.02, 0.7),
+    )
+
+
 def curves(total: int, ideal: int) -> Curves:
     """Curves that rise and flatten."""
 
@@ -218,6 +227,7 @@ def curves(total: int, ideal: int) -> Curves:
         marks,
         REPLICAS,
         ages(ideal),
+        formulas(ideal),
     )
 
 

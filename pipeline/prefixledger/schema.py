@@ -460,6 +460,25 @@ CAPACITY_MARKS = Table(
     ),
 )
 
+REUSE = Table(
+    "reuse",
+    (
+        Column("pool", "small", "index of the pool"),
+        Column("uses", "int", "uses of a block on one replica"),
+        Column("blocks", "int", "blocks that are used so often, each on each replica for itself"),
+        Column("span_us", "int", "from the first lookup of the pool to the last"),
+    ),
+)
+
+GAPS = Table(
+    "gaps",
+    (
+        Column("pool", "small", "index of the pool"),
+        Column("rank", "int", "place in an even sample of the blocks that could hit again, from 0"),
+        Column("gap_us", "int", "time since the last use of such a block on its replica"),
+    ),
+)
+
 TTL_CURVE = Table(
     "ttl_curve",
     (

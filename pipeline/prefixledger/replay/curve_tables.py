@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from prefixledger import schema
 from prefixledger.replay.clairvoyant import clairvoyant_hits
-from prefixledger.replay.curves import CapacityCurve, capacity_curve, thin, ttl_curve
+from prefixledger.replay.curves import CapacityCurve, capacity_curve, reusable, thin, ttl_curve
+from prefixledger.replay.last_use import uses_of_pairs
 from prefixledger.replay.replayed_curve import replayed_curve
 from prefixledger.replay.tables import typed_table
 
@@ -28,6 +29,9 @@ BOUND_POINTS = 25
 """Points at which the clairvoyant bound stands beside a curve, today's capacity besides; each takes 5 ms of 50,000 requests."""
 
 
+GAP_SAMPLE = 1000
+"""Times between two uses that distributions are fitted to."""
+
 MARKS = (0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
 """Shares of the hits without a limit for which the smallest capacity is told."""
 
@@ -39,6 +43,8 @@ def curve_files(runs: Sequence[PoolRun], touches: Sequence[Touches]) -> dict[str
     return {
         "capacity_curve.parquet": _joined(schema.CAPACITY_CURVE, [points for points, _ in sizes]),
         "capacity_marks.parquet": _joined(schema.CAPACITY_MARKS, [marks for _, marks in sizes]),
+        "reuse.parquet": _joined(schema.REUSE, [_reuse(*pair) for pair in pairs]),
+        "gaps.parquet": _joined(schema.GAPS, [_gaps(*pair) for pair in pairs]),
         "ttl_curve.parquet": _joined(schema.TTL_CURVE, [_ttl(*pair) for pair in pairs]),
     }
 
@@ -95,6 +101,41 @@ def _bound(run: PoolRun, touched: Touches, at: NDArray[np.int64]) -> pa.Array:
 def _ttl(run: PoolRun, touched: Touches) -> dict[str, object]:
     at, hits = thin(ttl_curve(touched), CURVE_POINTS) if run.hosted is None else run.hosted.ttl_curve()
     return _columns(run, "ttl_us", at, hits)
+
+
+def _reuse(run: PoolRun, touched: Touches) -> dict[str, object]:
+    """Return the columns of REUSE: of a pair's chain as many blocks have k uses or more as its k-th longest use is long."""
+    offset, _, reach = uses_of_pairs(touched)
+    pair = np.repeat(np.arange(offset.size - 1), np.diff(offset))
+    reach = reach[offset[0] : offset[-1]].astype(np.int64)
+    order = np.lexsort((-reach, pair))
+    longest, pair = reach[order], pair[order]
+    rank = np.arange(pair.size) - (offset[:-1] - offset[0])[pair]
+    last = np.append(pair[1:] != pair[:-1], True) if pair.size else np.empty(0, np.bool_)
+    exactly = longest - np.where(last, 0, np.append(longest[1:], 0))
+    blocks = np.bincount(rank + 1, exactly).astype(np.int64)
+    uses = np.flatnonzero(blocks)
+    at_us = run.log.admitted_us
+    span_us = int(at_us[-1] - at_us[0]) if at_us.size else 0
+    return {
+        "pool": np.full(uses.size, run.plan.index),
+        "uses": uses,
+        "blocks": blocks[uses],
+        "span_us": np.full(uses.size, span_us),
+    }
+
+
+def _gaps(run: PoolRun, touched: Touches) -> dict[str, object]:
+    """Return the columns of GAPS: blocks that could hit, ordered by gap, sampled evenly."""
+    slot, previous, begin, end = reusable(touched)
+    at_us = touched.log.admitted_us[touched.order]
+    gap_us = at_us[slot] - at_us[previous]
+    order = np.argsort(gap_us, kind="stable")
+    upto = np.cumsum((end - begin)[order], dtype=np.int64)
+    many = min(GAP_SAMPLE, int(upto[-1])) if upto.size else 0
+    chosen = (2 * np.arange(many) + 1) * (int(upto[-1]) if many else 0) // (2 * max(many, 1))
+    gaps = gap_us[order][np.searchsorted(upto, chosen, side="right")]
+    return {"pool": np.full(many, run.plan.index), "rank": np.arange(many), "gap_us": gaps}
 
 
 def _columns(run: PoolRun, axis: str, at: NDArray[np.int64], hits: NDArray[np.int64]) -> dict[str, object]:

@@ -28,6 +28,8 @@ _FILES = {
     "lookup_shared": schema.LOOKUP_SHARED,
     "capacity_curve": schema.CAPACITY_CURVE,
     "capacity_marks": schema.CAPACITY_MARKS,
+    "reuse": schema.REUSE,
+    "gaps": schema.GAPS,
     "ttl_curve": schema.TTL_CURVE,
 }
 NOTE = (

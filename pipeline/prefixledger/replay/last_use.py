@@ -43,7 +43,7 @@ def last_used_us(gone: KeysGone, touches: Touches) -> NDArray[np.int64]:
     last_uses(
         read_only(touches.pair_start, np.int32),
         read_only(touches.pair_replica, np.int32),
-        *_uses(touches),
+        *uses_of_pairs(touches),
         read_only(gone.chain, np.int64),
         read_only(gone.replica, np.int64),
         read_only(gone.end - 1, np.int64),
@@ -53,8 +53,13 @@ def last_used_us(gone: KeysGone, touches: Touches) -> NDArray[np.int64]:
     return np.where(found < 0, NO_TIME, at_us[found])
 
 
-def _uses(touches: Touches) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
-    """Return the uses of each (chain, replica) pair, by slot."""
+def uses_of_pairs(touches: Touches) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+    """Return the uses of each (chain, replica) pair, by slot.
+
+    Returns:
+        int64[pairs + 1], where those of each pair begin; int32[e], their slots, ascending within a pair; int32[e], blocks
+        of the chain that each uses, from its first.
+    """
     log = touches.log
     lookup = np.repeat(np.arange(len(log)), np.diff(log.paths.offset))
     chain = log.paths.chain

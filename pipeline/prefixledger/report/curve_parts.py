@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+GOOD_ENOUGH_PP = 2.0
+"""A formula that is never farther from the replay, in points of the hit rate, is called good enough."""
+
 KNEE = 0.95
 """Share of the hits without a limit beyond which memory buys little."""
 
@@ -67,6 +70,38 @@ class AgeRange:
 
 
 @dataclass(frozen=True, slots=True)
+class Model:
+    """A formula beside a replayed curve.
+
+    Attributes:
+        model: poisson, exponential, gamma, weibull, lognormal, hyperexponential or che.
+        axis: ttl (seconds) or capacity (blocks per replica).
+        mean_error_pp: Mean distance from the replay, points of the hit rate, over points even on a log scale.
+        worst_error_pp: The largest error; above 0: it promises too much.
+        worst_at: Where that is.
+        points: (place, hit tokens) that it gives.
+        parameters: Of a fitted distribution.
+        statistic: Distance of the fit from the times between uses, Kolmogorov and Smirnov's.
+        p_value: Of that distance.
+    """
+
+    model: str
+    axis: str
+    mean_error_pp: float
+    worst_error_pp: float
+    worst_at: float
+    points: tuple[tuple[float, float], ...]
+    parameters: tuple[tuple[str, float], ...] = ()
+    statistic: float | None = None
+    p_value: float | None = None
+
+    @property
+    def good_enough(self) -> bool:
+        """Whether its error is small everywhere."""
+        return abs(self.worst_error_pp) <= GOOD_ENOUGH_PP
+
+
+@dataclass(frozen=True, slots=True)
 class Bound:
     """What eviction takes at today's capacity, one request at a time, and how much of it a better policy could keep.
 
@@ -112,6 +147,7 @@ class Curves:
         note: What the curves leave out, e.g. running requests.
         marks: The capacities for shares of all hits, ascending; empty without a curve.
         replicas: Replicas of the pool, each of which has the capacity.
+        models: Formulas beside the curves.
         ages: Ages at hit and at eviction, ascending, within the window of the report.
     """
 
@@ -127,6 +163,7 @@ class Curves:
     marks: tuple[CapacityMark, ...] = ()
     replicas: int = 1
     ages: tuple[AgeRange, ...] = ()
+    models: tuple[Model, ...] = ()
 
     @property
     def bound(self) -> Bound | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 from prefixledger.config.kv_size import bytes_per_token
 from prefixledger.economics.rates import PRICE_LIST, resolve, varies
 from prefixledger.report.curve_parts import AgeRange, CapacityMark, CapacityPoint, Curves, TtlPoint
+from prefixledger.report.models import models
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,6 +40,7 @@ def pool_curves(summary: ReplaySummary, scenario: Scenario, marts: Marts) -> tup
     facts = pq.read_table(
         folder / "lookup_facts.parquet", columns=["pool", "full_blocks", "stored_blocks", "refused"]
     )
+    reuse, gaps = (pq.read_table(folder / f"{name}.parquet") for name in ("reuse", "gaps"))
     found = [
         _curves(
             one,
@@ -54,7 +57,13 @@ def pool_curves(summary: ReplaySummary, scenario: Scenario, marts: Marts) -> tup
         )
         for one in summary.pools
     ]
-    return tuple(sorted(found, key=lambda c: (-c.prompt_tokens, c.pool)))
+    held = [
+        replace(
+            curves, models=models(curves, *(t.filter(pc.equal(t["pool"], one.pool)) for t in (reuse, gaps)))
+        )
+        for curves, one in zip(found, summary.pools, strict=True)
+    ]
+    return tuple(sorted(held, key=lambda c: (-c.prompt_tokens, c.pool)))
 
 
 def _rows(table: pa.Table, pool: int) -> list[dict[str, Any]]:

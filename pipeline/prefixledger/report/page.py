@@ -23,6 +23,7 @@ from prefixledger.report.invoice_parts import coverage_sentence
 from prefixledger.report.kpis import Kpi, kpis
 from prefixledger.report.length_parts import dead_bands
 from prefixledger.report.load import load_notes, peers
+from prefixledger.report.models import bursts, judged
 from prefixledger.report.money import cuts, losing, paid
 from prefixledger.report.numbers import clean
 from prefixledger.report.ranking import melting, ranking
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from prefixledger.report.advice_parts import AdviceRow
     from prefixledger.report.books import Book, Detail, EngineHour, Observed, ObservedHour
-    from prefixledger.report.curve_parts import CapacityPoint, Curves, TtlPoint
+    from prefixledger.report.curve_parts import CapacityPoint, Curves, Model, TtlPoint
     from prefixledger.report.front import Action, FindingRow, Slice
     from prefixledger.report.gap_chart import Gaps
     from prefixledger.report.heat_map import HeatTable
@@ -119,6 +120,8 @@ class CurveRow:
         capacity_chart: SVG element, empty without points.
         ttl_chart: SVG element, empty without points.
         gap_chart: SVG element, empty where nothing is used again.
+        models: Formulas, each with what the replay says of it.
+        bursts: What the Poisson formula's error tells of the log.
         age_chart: SVG element, empty where nothing is evicted.
         captions: What each of them shows, by ``capacity``, ``ttl``, ``gaps`` and ``ages``.
         capacity: Points of the table on the page; the CSV has all.
@@ -131,6 +134,8 @@ class CurveRow:
     ttl_chart: str
     gap_chart: str
     age_chart: str
+    models: tuple[tuple[Model, str], ...]
+    bursts: str
     captions: dict[str, str]
     capacity: tuple[CapacityPoint, ...]
     ttl: tuple[TtlPoint, ...]
@@ -392,6 +397,8 @@ def _curve_row(curves: Curves, number: int) -> CurveRow:
         ttl_chart=ttl_curve(curves, f"fig-ttl-{number}") if lives else "",
         gap_chart=gap_chart(curves, f"fig-gaps-{number}") if histogram else "",
         age_chart=ages,
+        models=tuple((model, judged(model)) for model in curves.models),
+        bursts=bursts(curves),
         captions=told,
         capacity=tuple(curves.capacity[i] for i in thin(len(curves.capacity), _CURVE_ROWS)),
         ttl=tuple(curves.ttl[i] for i in thin(len(curves.ttl), _CURVE_ROWS)),

@@ -14,6 +14,7 @@ from prefixledger.report import numbers
 from prefixledger.report.books import rate
 from prefixledger.report.glossary import RUNG_NAMES, cause_name
 from prefixledger.report.invoice_parts import DIFFERENCE_NAMES, KIND_NAMES
+from prefixledger.report.models import MODEL_NAMES
 from prefixledger.report.page import page
 from prefixledger.report.palette import css_variables, fill, hatch_patterns
 from prefixledger.resources import read_text
@@ -95,6 +96,7 @@ def _environment(window: Window | None, *, show_ids: bool) -> Environment:
         "generator": GENERATOR,
         "rate": rate,
         "rungs": RUNG_NAMES,
+        "formulas": MODEL_NAMES,
         "differences": DIFFERENCE_NAMES,
         "token_kinds": KIND_NAMES,
         "NO_VALUE": numbers.NO_VALUE,

@@ -94,6 +94,12 @@ def tables(twin: dict[str, Any]) -> tuple[Csv, ...]:
         _of("routing.csv", "the same lookups under one routing", twin["routing"]),
         _of("ladder.csv", "one rung of the ladder of bounds", twin["ladder"]),
         _of("capacity_curve.csv", "hits of one capacity", twin["curves"]["capacity"]),
+        _of(
+            "models.csv",
+            "one formula beside a replayed curve",
+            twin["curves"]["models"],
+            without=("parameters", "points"),
+        ),
         _of("ages.csv", "hits and evictions of one age since the last use", twin["curves"]["ages"]),
         _of(
             "capacity_targets.csv",

@@ -61,6 +61,23 @@ def curves_value(view: ReportView) -> dict[str, Any]:
             for c in view.curves
             for a in c.ages
         ],
+        "models": [
+            {
+                "pool": c.pool,
+                "model": m.model,
+                "axis": m.axis,
+                "mean_error_pp": significant(m.mean_error_pp),
+                "worst_error_pp": significant(m.worst_error_pp),
+                "worst_at": significant(m.worst_at),
+                "good_enough": m.good_enough,
+                "ks_statistic": significant(m.statistic),
+                "p_value": significant(m.p_value),
+                "parameters": {name: significant(value) for name, value in m.parameters},
+                "points": [{"at": significant(at), "hit_tokens": significant(hits)} for at, hits in m.points],
+            }
+            for c in view.curves
+            for m in c.models
+        ],
         "bound": [value for c in view.curves if (value := _bound(c)) is not None],
         "knee": [_mark(c, c.knee) for c in view.curves if c.knee is not None],
         "targets": [{"share": mark.share, **_mark(c, mark)} for c in view.curves for mark in c.marks],

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import pytest
 
@@ -81,3 +82,26 @@ def test_what_is_evicted_was_used_last_before():
                 block = parent[block]
         assert row["last_used_at"] == facts[used]["admitted_at"]
         assert row["tokens"] == 16 * row["n_blocks"]
+
+
+def test_uses_and_gaps_are_those_of_single_blocks():
+    """How often each block is used on each replica, and an even sample of the gaps of what could hit."""
+    log = make_log(_rows(120))
+    files, _ = replay_log(log, Scenario(), ())
+    facts = files["lookup_facts.parquet"].to_pylist()
+    uses, gaps = Counter(), []
+    last_use = {}
+    parent = log.forest.parent.tolist()
+    for lookup, last in enumerate(log.lookups.last_block.tolist()):
+        block, depth = last, log.lookups.n_blocks[lookup]
+        while block >= 0:
+            at = (facts[lookup]["replica"], block)
+            if at in last_use and depth <= facts[lookup]["cap_blocks"]:
+                gaps.append((lookup - last_use[at]) * SECOND)
+            last_use[at] = lookup
+            uses[at] += 1
+            block, depth = parent[block], depth - 1
+    reuse = {row["uses"]: row["blocks"] for row in files["reuse.parquet"].to_pylist()}
+    assert reuse == Counter(uses.values())
+    assert len(gaps) < 1000  # so all are in the sample
+    assert files["gaps.parquet"]["gap_us"].to_pylist() == sorted(gaps)

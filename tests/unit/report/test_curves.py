@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import pyarrow as pa
+
 import report_data
 from prefixledger.report.age_chart import age_chart, age_sentence
-from prefixledger.report.curve_parts import AgeRange, Curves
+from prefixledger.report.curve_parts import AgeRange, CapacityPoint, Curves, TtlPoint
+from prefixledger.report.models import bursts, judged, models
 from prefixledger.report.render import html
 from prefixledger.report.tables import tables
 from prefixledger.report.twin import twin
@@ -67,3 +70,43 @@ def test_ages_say_how_much_is_evicted_too_young() -> None:
     values = twin(report_data.week())["curves"]["ages"]
     assert len(values) == 8
     assert values[-1]["upto_s"] is None
+
+
+def test_formulas_are_judged_by_the_replay() -> None:
+    """A burst every hour of a block: the average rate promises far too little at short times, and the page says so."""
+    reuse = pa.table({"uses": [100], "blocks": [10], "span_us": [100 * 3_600_000_000]})
+    gaps = pa.table({"gap_us": [1_000_000 + n for n in range(90)] + [36_000_000_000 + n for n in range(10)]})
+    ttl = tuple(
+        TtlPoint(s, hits) for s, hits in ((0.5, 0), (1.0, 14_256), (60.0, 14_256), (36_000.0, 15_840))
+    )
+    capacity = tuple(CapacityPoint(blocks, 1584 * blocks) for blocks in range(1, 11))
+    curves = Curves("engine", 16_000, capacity, 4, 16, None, ttl)
+    found = {model.model: model for model in models(curves, reuse, gaps)}
+    assert tuple(found) == (
+        "poisson",
+        "exponential",
+        "gamma",
+        "weibull",
+        "lognormal",
+        "hyperexponential",
+        "che",
+    )
+    assert judged(found["poisson"]).startswith("misleads: 8")
+    assert "too little at 1 " in judged(found["poisson"])
+    assert found["poisson"].worst_error_pp < -80
+    assert found["che"].worst_at in range(1, 11)
+    assert bursts(replace(curves, models=tuple(found.values()))).startswith(
+        "Blocks come back sooner than at random"
+    )
+    assert models(curves, reuse, gaps.slice(0, 0)) == ()
+
+
+def test_models_in_twin_and_page() -> None:
+    """Errors, fit and verdict of each."""
+    view = report_data.week()
+    poisson, mixed = twin(view)["curves"]["models"]
+    assert (poisson["good_enough"], mixed["good_enough"]) == (False, True)
+    assert mixed["parameters"] == {"share": 0.6}
+    page = html(view)
+    assert "misleads: 8.2 points too little at 5 min" in re.sub("&nbsp;", " ", page)
+    assert "1 of 2 are good enough" in page
