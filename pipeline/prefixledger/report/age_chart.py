@@ -8,7 +8,7 @@ import matplotlib as mpl
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from prefixledger.report.canvas import area, bar_style, grid, heading, sheet
-from prefixledger.report.numbers import amount, duration, percent
+from prefixledger.report.numbers import amount, compact, duration, percent
 from prefixledger.report.svg import STYLE, inline_svg
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def age_chart(curves: Curves, chart_id: str) -> str:
                 left, right = max(one.from_s, _LEAST_S), _end(one)
                 tokens = one.hit_tokens if name == "hit" else one.evicted_tokens
                 axes.bar(left, tokens, width=right - left, align="edge", **bar_style(name))
-            axes.yaxis.set_major_formatter(lambda v, _: amount(v))
+            axes.yaxis.set_major_formatter(lambda v, _: compact(v) if v else "0")
             axes.yaxis.set_major_locator(MaxNLocator(3))
             grid(axes)
             heading(axes, title)

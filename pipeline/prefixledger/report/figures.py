@@ -103,7 +103,13 @@ def _pictures(shown: Page) -> Iterator[tuple[str, str, str]]:
         if svg:
             yield name, shown.captions.get(name, shown.verdict.sentence), svg
     for number, row in enumerate(shown.curves, start=1):
-        for name, svg in (("capacity", row.capacity_chart), ("ttl", row.ttl_chart), ("gaps", row.gap_chart)):
+        drawn = {
+            "capacity": row.capacity_chart,
+            "ttl": row.ttl_chart,
+            "gaps": row.gap_chart,
+            "ages": row.age_chart,
+        }
+        for name, svg in drawn.items():
             if svg:
                 yield f"{name}-{number}", row.captions[name], svg
     if shown.icicle.svg:

@@ -29,6 +29,7 @@ def test_every_picture_is_written_twice(tmp_path: Path) -> None:
         "capacity-1",
         "ttl-1",
         "gaps-1",
+        "ages-1",
         "prefixes",
     }
     assert set(names) == {f"{name}.{suffix}" for name in expected for suffix in ("svg", "png")}

@@ -140,10 +140,10 @@ def test_every_state_says_why_it_is_empty(state: str, words: str) -> None:
 
 
 def test_charts_stand_with_their_tables() -> None:
-    """Eight charts, the tree and its branch, and the figures of each as a table below it."""
+    """Nine charts, the tree and its branch, and the figures of each as a table below it."""
     text = page_of("week")
-    assert text.count('<svg viewBox="0 0 880 ') == 10
-    for chart_id in ("time", "heat", "ladder", "capacity-1", "ttl-1", "gaps-1"):
+    assert text.count('<svg viewBox="0 0 880 ') == 11
+    for chart_id in ("time", "heat", "ladder", "capacity-1", "ages-1", "ttl-1", "gaps-1"):
         after = text[text.index(f'id="fig-{chart_id}-title"') :]
         assert after.index("<details>") < after.index("</section>")
 
@@ -173,7 +173,7 @@ def test_the_account_shows_what_a_lower_tier_hit() -> None:
 
 
 def test_size_of_a_small_report() -> None:
-    """Under 300 KB with 168 slices, 20 tenants and 10 pictures."""
+    """Under 300 KB with 168 slices, 20 tenants and 11 pictures."""
     assert len(page_of("week").encode()) < 300_000
 
 
