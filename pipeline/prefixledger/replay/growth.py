@@ -69,9 +69,7 @@ def grown(log: Log, factor: float, seed: int) -> Log:
     return with_lookups(log, added, forest).log
 
 
-def _with_fresh(
-    forest: Forest, owner: NDArray[np.int64], copied: NDArray[np.int64]
-) -> tuple[Forest, _Fresh]:
+def _with_fresh(forest: Forest, owner: NDArray[np.int64], copied: NDArray[np.int64]) -> tuple[Forest, _Fresh]:
     """Return the forest with the blocks of each copy, and how to find them."""
     order = np.argsort(owner, kind="stable")
     begin = np.searchsorted(owner[order], np.arange(int(owner.max(initial=-1)) + 2))

@@ -19,6 +19,8 @@ _DOUBTFUL_AGREEMENT = 0.9
 FEW_LOOKUPS = 30
 """Of fewer than that nobody should conclude anything about next week."""
 
+_TWICE, _OTHER_UNIT = 1.8, 0.1
+"""Tokens counted for each that the log asks, above and below which they are not the same thing."""
 _COUNTER_SLACK = 0.01
 """Samples of counters do not begin and end with an hour: a point more than within reach is no contradiction."""
 
@@ -27,7 +29,14 @@ def caveats_of(view: ReportView) -> tuple[str, ...]:
     """Return the caveats, the basis of the rate first."""
     result = view.result
     held = "" if view.reconciliation is None else coverage_sentence(view.reconciliation)
-    found = [held, _basis_caveat(result), ceiling_caveat(result), counter_caveat(view), _text_caveat(view)]
+    found = [
+        held,
+        _basis_caveat(result),
+        ceiling_caveat(result),
+        counter_caveat(view),
+        unit_caveat(view),
+        _text_caveat(view),
+    ]
     if result.setup.unlimited and result.total.prompt_tokens and result.book("simulated"):
         found.append(
             "No capacity was given, so the replay cannot show eviction and its rate is an upper bound: "
@@ -145,6 +154,35 @@ def counter_caveat(view: ReportView) -> str:
         "caches were warm from before the log or with answers that the replay does not cache, or requests are missing in the "
         "log, or the counters count what are no hits (recomputation after preemption, lookups told twice)."
     )
+
+
+def unit_caveat(view: ReportView) -> str:
+    """Say that counters of engines do not count the tokens that this log asks; empty where they may.
+
+    An hour is covered in part at its ends, so only what is far off is told.
+    """
+    if view.engines is None:
+        return ""
+    (hits, queries), (simulated, _, asked) = view.engines.counted, view.engines.replayed
+    if not queries or not asked:
+        return ""
+    per_token = queries / asked
+    if per_token > _TWICE:
+        return (
+            f"The engines count {per_token:.1f} tokens asked for each prompt token of this log: lookups are counted more than once "
+            "(after preemption, or when they end as well), or requests are missing in the log."
+        )
+    if per_token < _OTHER_UNIT:
+        return (
+            f"The engines count {per_token:.2g} tokens asked for each prompt token of this log: they count requests or blocks and "
+            "not tokens, or most of these requests were served elsewhere."
+        )
+    if not hits and simulated > _COUNTER_SLACK * asked:
+        return (
+            f"The engines count tokens asked and none hit, where the replay hits {percent(simulated / asked)}: either nothing is "
+            "cached there, or hits are counted under another name or in another unit."
+        )
+    return ""
 
 
 def _basis_caveat(result: Result) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import report_data
-from prefixledger.report.books import Detail, Observed
+from prefixledger.report.books import Detail, EngineHour, Engines, Observed
+from prefixledger.report.caveats import unit_caveat
 from prefixledger.report.findings import derive
 from prefixledger.report.kpis import kpis
 from prefixledger.report.load import load_notes
@@ -146,6 +147,25 @@ def test_more_hits_than_the_rules_allow_are_not_all_that_was_within_reach() -> N
     tenth = (view.result.total.prompt_tokens) // 10
     found = verdict(with_result(view, ideal_hit_tokens=tenth))
     assert "more than the 10.0 % that the rules of the replay let this log have" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("queries", "hits", "words"),
+    [
+        (20_000, 9_000, "counted more than once"),
+        (100, 50, "requests or blocks and not tokens"),
+        (10_000, 0, "tokens asked and none hit"),
+        (9_000, 4_000, ""),
+    ],
+)
+def test_counters_that_do_not_count_these_tokens_are_told(queries: int, hits: int, words: str) -> None:
+    """Twice the tokens, a hundredth of them, or no hits at all beside 5,000 replayed of 10,000; a part of an hour is nothing."""
+    counted: dict[str, Any] = dict.fromkeys(field.name for field in fields(EngineHour))
+    counted |= {"replica": "r0", "at_us": 0, "query_tokens": queries, "hit_tokens": hits}
+    counted |= {"prompt_tokens": 10_000, "simulated_hit_tokens": 5_000, "ideal_hit_tokens": 6_000}
+    told = unit_caveat(replace(report_data.week(), engines=Engines((EngineHour(**counted),), None)))
+    assert words in told
+    assert bool(told) is bool(words)
 
 
 def test_nothing_lost_is_called_the_best_that_could_be_had() -> None:
