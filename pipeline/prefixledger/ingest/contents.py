@@ -23,15 +23,21 @@ if TYPE_CHECKING:
     from prefixledger.ingest.text.store import TextStore
     from prefixledger.ingest.text.volatile import Mark
 
+    _Cut = tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64]]
+
 TOKEN_CUTS: Final = (8, 7, 8, 64)
 """Window, anchor bits, shortest and longest piece of token ids: 16 tokens on average."""
 TEXT_CUTS: Final = (16, 31, 32, 256)
 """The same of text in bytes, 64 on average: some 16 tokens."""
 KINDS: Final = ("tools", "system", "message")
+_MESSAGE: Final = KINDS.index("message")
+_NO_CUT: Final = (np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0, np.uint64))
 _SYSTEM: Final = (b"system", b"developer")
 MESSAGE_BYTES: Final = 1_024
 """Of a message no more is searched for what changes from call to call: clients put a time or a state at its beginning,
 and most text of a log is messages."""
+_GROUP_BYTES: Final = 1 << 20
+"""Text that is widened to 64 bits at a time: 8 MB."""
 _GROUP_TOKENS: Final = 1 << 22
 """Token ids that are widened to 64 bits at a time: 32 MB."""
 
@@ -130,11 +136,8 @@ class ContentStore:
         parent, unit = np.asarray(forest.parent), forest.label_lo.astype(np.int64)
         if not parent.size:
             return
-        cut = [self._cut_unit(store.unit(number)) for number in range(len(store.unit_lengths()))]
+        cut, kinds = self._cut_units(store)
         counts = np.array([ends.size for ends, _, _ in cut], np.int64)
-        kinds = np.array(
-            [_kind(split_header(store.unit(number))[0]) for number in range(counts.size)], np.int8
-        )
         end_tokens = keys.unit_tokens
         depth = np.asarray(sums_down(parent, np.ones_like(parent)))
         order = np.argsort(depth, kind="stable")
@@ -184,15 +187,30 @@ class ContentStore:
         bounds = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         return self.forest.add(np.zeros(counts.size, np.int64), bounds, high, low)
 
-    def _cut_unit(self, text: bytes) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64]]:
-        """Return the end of each piece of a text in bytes, and both halves of its name."""
-        header, _ = split_header(text)
-        is_message = bool(header) and KINDS[_kind(header)] == "message"
-        marks = find_marks(text, MESSAGE_BYTES if is_message else None)
+    def _cut_units(self, store: TextStore) -> tuple[list[_Cut], NDArray[np.int8]]:
+        """Return the end of each piece of every unit in bytes, and both halves of its name; and the kind of every unit."""
+        cut: list[_Cut] = [_NO_CUT] * len(store.unit_lengths())
+        kinds = np.empty(len(cut), np.int8)
+        plain: dict[int, bytes] = {}
+        held = 0
+        for number in range(len(cut)):
+            text = store.unit(number)
+            kinds[number] = kind = _kind(split_header(text)[0])
+            marks = find_marks(text, MESSAGE_BYTES if kind == _MESSAGE else None)
+            if marks:
+                cut[number] = self._cut_marked(text, marks)
+                continue
+            plain[number] = text  # most units are their own masks, and are cut many at a time
+            held += len(text)
+            if held >= _GROUP_BYTES:
+                _cut_plain(plain, cut)
+                plain, held = {}, 0
+        _cut_plain(plain, cut)
+        return cut, kinds
+
+    def _cut_marked(self, text: bytes, marks: list[Mark]) -> _Cut:
+        """Cut a text where its mask is cut, and keep what is known of its pieces."""
         raw = read_only(np.frombuffer(text, np.uint8), np.uint64)
-        if not marks:  # of most units: it is its own mask
-            _, ends = cut_pieces(raw, read_only([0, raw.size], np.int64), *TEXT_CUTS)
-            return ends, *name_pieces(raw, _begins(ends), read_only(ends, np.int64))
         letters, behind = masked(text, marks)
         offsets = read_only([0, letters.size], np.int64)
         _, cuts = cut_pieces(read_only(letters, np.uint64), offsets, *TEXT_CUTS)
@@ -212,6 +230,22 @@ class ContentStore:
                 shown = written(inside, begins[at])
                 self.pieces[name] = Piece(int(mask_high[at]), int(mask_low[at]), shown)
         return ends, high, low
+
+
+def _cut_plain(texts: dict[int, bytes], cut: list[_Cut]) -> None:
+    """Cut texts without marks, and set them at their places."""
+    if not any(texts.values()):
+        return
+    lengths = np.array([len(text) for text in texts.values()], np.int64)
+    offsets = read_only(np.concatenate([[0], np.cumsum(lengths)]), np.int64)
+    values = read_only(np.frombuffer(b"".join(texts.values()), np.uint8), np.uint64)
+    counts, ends = cut_pieces(values, offsets, *TEXT_CUTS)
+    high, low = name_pieces(values, _begins(ends), read_only(ends, np.int64))
+    first = 0
+    for number, begin, count in zip(texts, offsets.tolist(), counts.tolist(), strict=False):
+        own = slice(first, first + count)
+        cut[number] = ends[own] - begin, high[own], low[own]
+        first += count
 
 
 def _begins(ends: NDArray[np.int64]) -> NDArray[np.int64]:

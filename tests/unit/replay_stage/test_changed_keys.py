@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -343,6 +344,46 @@ def test_parts_that_stayed_under_other_keys_were_rendered_anew(tmp_path: Path) -
         row["n"] += 160
         row["ids"] = row["ids"] + [row["ids"][-1] + 1 + block for block in range(10)]
     assert of(replayed(tmp_path / "gaps", rows, columns), "t") == []
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 12))])
+def test_proof_takes_from_cold_and_from_nothing_else(tmp_path: Path, seed: int) -> None:
+    """Whatever is edited, moved, said twice, salted or sent to another model: to every request all other causes stay."""
+    draw = random.Random(seed)
+    rows: list[dict[str, Any]] = []
+    for number in range(60):
+        stamp = draw.choice(["", "", f"now {at(number):%H:%M:%S}. "])
+        pieces = [words(90, f"piece {draw.randrange(8)}") for _ in range(draw.randint(1, 6))]
+        body = {"messages": [{"role": "user", "content": text} for text in pieces]}
+        rows.append({
+            "id": f"q{number}", "ts": at(number).isoformat(), "tenant": draw.choice("ab"), "model": draw.choice("mmn"),
+            "session": f"s{draw.randrange(6)}", "salt": draw.choice([None, None, "x"]),
+            "body": {"system": stamp + words(90, "piece 0"), **body},
+        })  # fmt: skip
+    proven = by_request(replayed(tmp_path, rows, 'text = "body"'))
+    assert sum(causes.get("key_changed", 0) for causes in proven.values()) > 0
+    workspace, scenario = Workspace(tmp_path / "workspace"), parse_scenario("")
+    for contents in (workspace.contents, workspace.pieces):
+        shutil.rmtree(contents, ignore_errors=True)
+    replay.run(workspace, scenario)
+    attribute.run(workspace, scenario.name)
+    without = by_request(pq.read_table(workspace.replay(scenario.name) / "misses.parquet").to_pylist())
+    assert proven.keys() == without.keys()
+    for request, causes in without.items():
+        found = proven[request]
+        assert "key_changed" not in causes
+        moved = found.pop("key_changed", 0)
+        assert found.pop("cold", 0) + moved == causes.pop("cold", 0)
+        assert found == causes
+
+
+def by_request(misses: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
+    """Return missed tokens by request and cause."""
+    out: dict[str, dict[str, int]] = {}
+    for row in misses:
+        causes = out.setdefault(row["request_id"], {})
+        causes[row["cause"]] = causes.get(row["cause"], 0) + row["tokens"]
+    return out
 
 
 def test_a_trial_in_memory_tells_the_same_changes(tmp_path: Path) -> None:
