@@ -18,7 +18,6 @@ _VARIES = {
     "random": "a random string",
     "counter": "a counter",
     "number": "a number",
-    "free text": "other text",
 }
 _WHERE = {"tools": "the tools", "system": "the system prompt", "message": "the messages"}
 _HOW = {
@@ -91,23 +90,31 @@ def advice(changes: Sequence[KeyChange]) -> str | None:
     """Say what to do about the largest; None where nothing is known."""
     if not changes or changes[0].detail not in _ADVICE:
         return None
+    if changes[0].detail == "prefix_edited" and changes[0].varies == "reordering":
+        return "send it in one order"
     return _ADVICE[changes[0].detail].format(what=_VARIES.get(changes[0].varies or "", "what changes"))
 
 
 def _described(change: KeyChange) -> str:
     text = _HOW.get(change.detail, change.detail)
     if change.detail == "prefix_edited":
-        what = _VARIES.get(change.varies or "", "something that is new each time")
-        if change.varies == "reordering":
-            what = "the same text in another order"
-        text = f"{text} {what} at token {whole(change.at_token)}{_of(change)}"
-        if change.new_tokens:
-            text += f", {whole(change.new_tokens)} token{'' if change.new_tokens == 1 else 's'} long"
+        text = _edited(change)
     elif change.detail == "history_rewritten":
         text += f" from token {whole(change.at_token)} on"
     behind = "behind that, " if change.layer else ""
     asked = f"{whole(change.requests)} request{'' if change.requests == 1 else 's'}"
     return f"{behind}{text} ({change.detail}), {amount(change.tokens)} tokens behind it in {asked}"
+
+
+def _edited(change: KeyChange) -> str:
+    """Say what stands before the same content; of other text nobody knows whether it was edited, or asked in its own right."""
+    where = f"token {whole(change.at_token)}{_of(change)}"
+    if change.varies == "reordering":
+        return f"the same content came in another order from {where} on"
+    what = _VARIES.get(change.varies or "")
+    how = "the same content came behind something else" if what is None else f"{_HOW[change.detail]} {what}"
+    long = f", {whole(change.new_tokens)} token{'' if change.new_tokens == 1 else 's'} long"
+    return f"{how} at {where}{long if change.new_tokens else ''}"
 
 
 def _of(change: KeyChange) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from prefixledger.report.key_changes import KeyChange, advice, described, key_changes
 
 CLOCK = KeyChange("prefix_edited", "system", "time of day", 0, 4_322, 45_000_000, 0, 12, 12)
@@ -27,11 +29,14 @@ def test_layers_are_named_in_order_of_their_cost_and_trifles_are_not() -> None:
 
 
 def test_what_the_log_does_not_tell_is_not_told() -> None:
-    """Token ids have no parts and no looks; without changes there is nothing to say."""
+    """Token ids have no parts and no looks, and other text is no edit; without changes there is nothing to say."""
     unknown = KeyChange("prefix_edited", None, None, 0, 2, 100, 3, 0, 5)
     assert described([unknown]) == (
-        ": the prompt was edited by something that is new each time at token 3 (prefix_edited), 100 tokens behind it in "
-        "2 requests"
+        ": the same content came behind something else at token 3 (prefix_edited), 100 tokens behind it in 2 requests"
+    )
+    assert described([replace(unknown, varies="free text")]) == described([unknown])
+    assert described([replace(unknown, varies="reordering")]) == (
+        ": the same content came in another order from token 3 on (prefix_edited), 100 tokens behind it in 2 requests"
     )
     assert (described([]), advice([])) == ("", None)
 
