@@ -102,7 +102,7 @@ def agent(name: str) -> list[dict[str, Any]]:
         late = timedelta(seconds=11 * len(name))
         row |= {"tenant": "agents", "session": "shared", "ts": (at(2 * turn) + late).isoformat()}
         if turn >= 2:
-            row["body"]["messages"][3] = {"role": "tool", "content": words(300, "read by both")}
+            row["body"]["messages"][3] = {"role": "tool", "content": words(900, "read by both")}
     return rows
 
 
