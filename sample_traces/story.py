@@ -36,6 +36,8 @@ class Story:
         seed: Decides everything random.
         giant_share: Share of the traffic that is one tenant's.
         hosted_every: Every n-th tenant is served by a hosted API.
+        batch_calls: Calls that a further tenant of that API sends at once, every six hours; 0: there is none.
+        single_rare: Whether the rare tenants ask once and go, in place of talking.
     """
 
     tenants: int = 20
@@ -45,9 +47,11 @@ class Story:
     seed: int = 20_261_116
     giant_share: float = 0.34
     hosted_every: int = 5
+    batch_calls: int = 0
+    single_rare: bool = False
 
 
-FULL = Story(tenants=200, requests_per_day=50_000, replicas=8)
+FULL = Story(tenants=200, requests_per_day=50_000, replicas=8, batch_calls=40, single_rare=True)
 """The design scenario, for benchmarks."""
 
 
@@ -111,6 +115,8 @@ def _turns(story: Story, draw: random.Random) -> Iterator[_Turn]:
             continue
         tenant = draw.choices(range(story.tenants), weights)[0]
         turns = min(12, 1 + int(math.log(1.0 - draw.random()) / math.log(1.0 - 1.0 / mean_turns)))
+        if story.single_rare and tenant >= story.tenants - max(1, story.tenants // 6):
+            turns = 1
         opened += 1
         session = _Session(tenant, f"s{opened:06d}", turns, PREFIX_TOKENS)
         heapq.heappush(queue, (at_s, opened, session))
@@ -135,6 +141,17 @@ def _turn(
     session.left -= 1
     if session.left:
         heapq.heappush(queue, (moment + answer * 0.02 + draw.lognormvariate(4.3, 0.9), number, session))
+
+
+def _batches(story: Story) -> Iterator[_Turn]:
+    """Yield the calls of the batch tenant: all of a batch within a few seconds, before the first has its first token."""
+    draw = random.Random(story.seed + 1)
+    for batch in range(4 * story.days if story.batch_calls else 0):
+        for call in range(story.batch_calls):
+            question = draw.randint(25, 260)
+            session = _Session(story.tenants, f"b{batch:03d}-{call:03d}", 0, PREFIX_TOKENS)
+            at_s = 3_600.0 * (6 * batch + 3) + 0.01 * call
+            yield _Turn(at_s, session, PREFIX_TOKENS + question, draw.randint(40, 420), (question,))
 
 
 class _Router:
@@ -162,7 +179,8 @@ def rows(story: Story) -> Iterator[dict[str, object]]:
     next_id = 0
     prefix_blocks = PREFIX_TOKENS // BLOCK_TOKENS
     prefixes: dict[int, list[int]] = {}
-    for number, turn in enumerate(_turns(story, draw)):
+    turns = heapq.merge(_turns(story, draw), _batches(story), key=lambda turn: turn.at_s)
+    for number, turn in enumerate(turns):
         session = turn.session
         at = START + timedelta(seconds=round(turn.at_s, 3))
         stamped = BREAK_AFTER <= at - START < REPAIR_AFTER
@@ -180,7 +198,8 @@ def rows(story: Story) -> Iterator[dict[str, object]]:
             session.blocks += range(next_id, next_id + grown)
             next_id += grown
             ids = prefixes[session.tenant] + session.blocks
-        hosted = session.tenant % story.hosted_every == story.hosted_every - 1
+        batch = session.tenant == story.tenants
+        hosted = batch or session.tenant % story.hosted_every == story.hosted_every - 1
         yield {
             "id": f"req-{number:06d}",
             "ts": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
