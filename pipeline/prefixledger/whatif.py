@@ -134,7 +134,7 @@ def whatif(
         index.update(place)
         progress.phase("read the index")
         (baseline,) = question.scenarios
-        trials = open_trials(place, baseline, question.events)
+        trials = open_trials(place, baseline, question.events, keys=_goes_by_keys(baseline, grid))
         cells, asked, warned = _run(trials, question, grid, factors, progress, options.jobs)
     notes = (*warned, *cells[0].notes)
     written: tuple[Path | None, Path | None] = (None, None)
@@ -209,6 +209,15 @@ def _run(
     ready = iter(name_cells(counted, threads=jobs))
     cells = (next(ready), *(one if isinstance(one, Cell) else next(ready) for one in found))
     return cells, 1 + len(wanted), doubted
+
+
+def _goes_by_keys(baseline: Scenario, grid: Grid) -> bool:
+    """Return whether some cell routes by keys, or cuts blocks into pages; all others need the forest alone."""
+    from prefixledger.config.grid import AS_LOGGED
+
+    return bool(grid.routing or grid.replicas) or any(
+        pool.fleet.routing != AS_LOGGED or pool.cache.page_size is not None for pool in baseline.pool
+    )
 
 
 def _sized(trials: Trials, first: Trial, grid: Grid, progress: Progress) -> Grid:

@@ -223,20 +223,23 @@ def grown_trials(trials: Trials, factor: float, seed: int) -> Trials:
     return Trials(prepared(grown(old.log, factor, seed), old.facts, old.events), trials.noise)
 
 
-def open_trials(workspace: Workspace, scenario: Scenario, events: Sequence[Event] = ()) -> Trials:
+def open_trials(
+    workspace: Workspace, scenario: Scenario, events: Sequence[Event] = (), *, keys: bool = True
+) -> Trials:
     """Read an indexed workspace once, for all scenarios that are to be tried on it.
 
     Args:
         workspace: Where requests and index are.
         scenario: The baseline: all others match rows to pools as it does.
         events: From event files.
+        keys: See ``prepare``.
 
     Raises:
         UsageError: The log cannot be looked up at all.
         InputError: The workspace holds nothing to replay.
     """
     scenario.check_events(tuple(events))
-    log = prepare(workspace, scenario, events, COLUMNS)
+    log = prepare(workspace, scenario, events, COLUMNS, keys=keys)
     if not len(log.log.lookups):
         raise UsageError(
             "no request can be looked up, so nothing would change",

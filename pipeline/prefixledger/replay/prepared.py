@@ -134,7 +134,12 @@ class Prepared:
 
 
 def prepare(
-    workspace: Workspace, scenario: Scenario, events: Sequence[Event] = (), columns: Iterable[str] = ()
+    workspace: Workspace,
+    scenario: Scenario,
+    events: Sequence[Event] = (),
+    columns: Iterable[str] = (),
+    *,
+    keys: bool = True,
 ) -> Prepared:
     """Read the requests and the forest of an indexed workspace.
 
@@ -143,12 +148,13 @@ def prepare(
         scenario: For the columns that its pools are matched by, and the pages that they ask for.
         events: From event files.
         columns: More columns of the requests.
+        keys: Whether a router or a page goes by the keys of blocks; most of what is read are keys.
 
     Raises:
         UsageError: The log cannot be looked up at all, or the index is older than what was ingested.
         InputError: The workspace holds nothing to replay.
     """
-    log = in_pages(read_log(workspace, scenario, columns), scenario).log
+    log = in_pages(read_log(workspace, scenario, columns, keys=keys), scenario).log
     return prepared(log, read_engine_facts(workspace), events)
 
 

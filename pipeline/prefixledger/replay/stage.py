@@ -121,13 +121,16 @@ def _say_nothing(_step: str) -> None:
     pass
 
 
-def read_log(workspace: Workspace, scenario: Scenario, columns: Iterable[str] = ()) -> Log:
+def read_log(
+    workspace: Workspace, scenario: Scenario, columns: Iterable[str] = (), *, keys: bool = True
+) -> Log:
     """Read the requests and the forest of an indexed workspace.
 
     Args:
         workspace: Where they are.
         scenario: For the columns that its pools are matched by.
         columns: Columns of requests beside those that every replay reads.
+        keys: Whether the keys of blocks are needed; without them the forest has none.
 
     Raises:
         UsageError: The log cannot be looked up at all, or the index is older than what was ingested.
@@ -137,7 +140,7 @@ def read_log(workspace: Workspace, scenario: Scenario, columns: Iterable[str] = 
     matched |= set(columns)
     if logs_weights(workspace):
         matched = {*matched, "labels"}
-    index = load(workspace, columns=needed([*COLUMNS, *sorted(matched)], workspace))
+    index = load(workspace, columns=needed([*COLUMNS, *sorted(matched)], workspace), keys=keys)
     rows = replayed_rows(read_rows(index.requests), scenario)
     lookups = read_lookups(rows)
     contents = read_contents(workspace, rows, lookups)
