@@ -159,8 +159,11 @@ def planted() -> list[dict[str, Any]]:
         "compacted": talk("compacted", plain, 9),
         "model": talk("model", plain),
         "salt": talk("salt", plain),
+        "rerun": [*talk("rerun", plain), *talk("rerun", lambda _turn, text: f"again: {text}")],
         **innocents(),
     }
+    for turn, row in enumerate(logs["rerun"][5:]):
+        row |= {"session": "second run", "ts": at(turn + 9).isoformat()}
     for turn, row in enumerate(logs["mixed"]):
         row["body"]["tools"] = random.Random(turn).sample(tools("mixed"), 3)
     for row in logs["pruned"][4:]:
@@ -214,6 +217,7 @@ def of(misses: list[dict[str, Any]], tenant: str) -> list[dict[str, Any]]:
         ("mixed", "tools_reordered", {"reordering"}, "tools", None),
         ("pruned", "history_rewritten", {"free text"}, "message", 1),
         ("compacted", "compaction", {"free text"}, "message", 1),
+        ("rerun", "prefix_edited", {"free text"}, "system", 5),
         ("model", "model_changed", {None}, None, 1),
         ("salt", "namespace_split", {None}, None, None),
     ],
