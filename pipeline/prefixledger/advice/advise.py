@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -127,6 +128,7 @@ class _Judge:
         scenario = ""
         if tried.change is not None:
             scenario = dump(applied(ground.scenario, [tried.change]))
+        predicted, within = self._predicted(tried, effect)
         return Recommendation(
             kind=tried.kind,
             action=tried.action,
@@ -139,7 +141,22 @@ class _Judge:
             because=because,
             verify=verify(effect, tried.where),
             scenario=scenario,
+            predicted=predicted,
+            predicted_within=within,
         )
+
+    def _predicted(self, tried: Tried, effect: Effect) -> tuple[Decimal | None, Decimal | None]:
+        """Return what the days that chose promise for those that judge, and half the length of its interval."""
+        if not tried.chosen or self.ground.fitted_to_us is None or effect.before is None:
+            return None, None
+        promise = self.ground.effect(tried.outcome, tried.mine, judged=self.ground.fitted)
+        if not promise.before or promise.saved is None:
+            return None, None
+        assert promise.saved_low is not None
+        assert promise.saved_high is not None
+        scale = float(effect.before) / float(promise.before)
+        half = float(promise.saved_high - promise.saved_low) / 2
+        return Decimal(f"{float(promise.saved) * scale:.9g}"), Decimal(f"{half * scale:.9g}")
 
     def refused(self, tried: Tried) -> str | None:
         """Say that what was tried does not pay; None where it does."""

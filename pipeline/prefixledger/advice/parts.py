@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -74,6 +75,9 @@ class Recommendation:
         because: Why this confidence, one sentence.
         verify: What to look at next week, one sentence.
         scenario: The same as a scenario file for the pool, TOML; empty where no scenario says it.
+        predicted: What the days that chose it promised for the stretch that judges: their share of the bill, of that
+            stretch's bill. None where nothing was chosen, or all days judge.
+        predicted_within: Half the length of the interval of that promise.
     """
 
     kind: str
@@ -87,6 +91,21 @@ class Recommendation:
     because: str
     verify: str
     scenario: str = ""
+    predicted: Decimal | None = None
+    predicted_within: Decimal | None = None
+
+    @property
+    def as_predicted(self) -> bool | None:
+        """Whether promise and replay differ by no more than both intervals allow; None where there is no promise."""
+        effect = self.effect
+        if self.predicted is None or self.predicted_within is None or effect.saved is None:
+            return None
+        assert effect.saved_low is not None
+        assert effect.saved_high is not None
+        own = float(effect.saved_high - effect.saved_low) / 2
+        return (
+            abs(float(self.predicted - effect.saved)) <= math.hypot(own, float(self.predicted_within)) + 1e-9
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,8 @@ def recommendation_value(one: Recommendation) -> dict[str, Any]:
         "where": one.where or None,
         **effect,
         "cost": effect["saved"],
+        "predicted": significant(one.predicted),
+        "as_predicted": one.as_predicted,
         "in_full": effect_value(one.in_full),
         "shown_by": one.shown_by,
         "side_effects": list(one.side_effects),

@@ -93,6 +93,7 @@ def test_savings_of_the_fitted_days_hold_on_those_that_judge(mixed: Advice) -> N
     assert mixed.fitted_to_us == 4 * DAY
     for one in mixed.recommendations:
         assert one.effect.from_us >= 4 * DAY
+        assert one.as_predicted
         assert one.effect.saved_low <= one.effect.saved <= one.effect.saved_high
         share = float(one.in_full.saved) * 3 / 7
         assert float(one.effect.saved_low) <= share <= float(one.effect.saved_high)

@@ -41,6 +41,7 @@ def test_the_design_scenario(tmp_path: Path) -> None:
     for one in advice.recommendations:
         assert one.effect.saved_low <= one.effect.saved <= one.effect.saved_high
         assert one.effect.saved_low > 0
+        assert one.as_predicted is (None if one.kind == "layout" else True)
     # What is said to be saved is what a replay of the scenario beside it, causes and all, comes to.
     prompt_tokens = trials.prepared.log.lookups.prompt_tokens
     before = trials.run(scenario).amounts(prompt_tokens).sum()
