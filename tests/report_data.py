@@ -10,7 +10,15 @@ from dataclasses import replace
 from decimal import Decimal
 
 from prefixledger.report.books import Book, Detail, Observed
-from prefixledger.report.curve_parts import AgeRange, CapacityMark, CapacityPoint, Curves, Model, TtlPoint
+from prefixledger.report.curve_parts import (
+    AgeRange,
+    CapacityMark,
+    CapacityPoint,
+    Curves,
+    Model,
+    PartPoint,
+    TtlPoint,
+)
 from prefixledger.report.findings import derive
 from prefixledger.report.parts import (
     Breakdown,
@@ -228,6 +236,7 @@ def curves(total: int, ideal: int) -> Curves:
         REPLICAS,
         ages(ideal),
         formulas(ideal),
+        (PartPoint("replica", ALL[0], total // 4, "capacity", 60_000.0, ideal // 5),),
     )
 
 

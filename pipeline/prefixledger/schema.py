@@ -460,6 +460,19 @@ CAPACITY_MARKS = Table(
     ),
 )
 
+CURVE_PARTS = Table(
+    "curve_parts",
+    (
+        Column("pool", "small", "index of the pool"),
+        Column("kind", "text", "replica, prefix, or pooled: one cache for all, without resets"),
+        Column("name", "text", "name of the replica, or hex key of the block that prompts share down to"),
+        Column("prompt_tokens", "int", "tokens of its lookups"),
+        Column("axis", "text", "capacity or ttl"),
+        Column("at", "int", "blocks of a cache that all lookups of the replica share, or microseconds"),
+        Column("hit_tokens", "int", "tokens of its lookups that hit"),
+    ),
+)
+
 REUSE = Table(
     "reuse",
     (

@@ -11,6 +11,7 @@ from prefixledger import schema
 from prefixledger.replay.clairvoyant import clairvoyant_hits
 from prefixledger.replay.curves import CapacityCurve, capacity_curve, reusable, thin, ttl_curve
 from prefixledger.replay.last_use import uses_of_pairs
+from prefixledger.replay.part_curves import part_curves
 from prefixledger.replay.replayed_curve import replayed_curve
 from prefixledger.replay.tables import typed_table
 
@@ -36,13 +37,24 @@ MARKS = (0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
 """Shares of the hits without a limit for which the smallest capacity is told."""
 
 
-def curve_files(runs: Sequence[PoolRun], touches: Sequence[Touches]) -> dict[str, pa.Table]:
-    """Draw the curves of every pool."""
+def curve_files(
+    runs: Sequence[PoolRun], touches: Sequence[Touches], keys: NDArray[np.uint64]
+) -> dict[str, pa.Table]:
+    """Draw the curves of every pool, and of parts of those that run engines; ``keys`` are those of the blocks, uint64[n, 2]."""
     pairs = list(zip(runs, touches, strict=True))
     sizes = [_capacity(*pair) for pair in pairs if sizable(pair[0])]
     return {
         "capacity_curve.parquet": _joined(schema.CAPACITY_CURVE, [points for points, _ in sizes]),
         "capacity_marks.parquet": _joined(schema.CAPACITY_MARKS, [marks for _, marks in sizes]),
+        "curve_parts.parquet": _joined(
+            schema.CURVE_PARTS,
+            [
+                part
+                for run, touched in pairs
+                if run.hosted is None
+                for part in part_curves(run, touched, keys, sized=sizable(run) and stacked(run))
+            ],
+        ),
         "reuse.parquet": _joined(schema.REUSE, [_reuse(*pair) for pair in pairs]),
         "gaps.parquet": _joined(schema.GAPS, [_gaps(*pair) for pair in pairs]),
         "ttl_curve.parquet": _joined(schema.TTL_CURVE, [_ttl(*pair) for pair in pairs]),

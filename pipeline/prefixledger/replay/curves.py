@@ -103,11 +103,24 @@ def capacity_curve(touches: Touches, *, ttl_us: int | None = None) -> CapacityCu
 
 def replica_capacity_curves(touches: Touches, *, ttl_us: int | None = None) -> tuple[CapacityCurve, ...]:
     """Return the capacity curve of each replica on its own, see ``capacity_curve``."""
-    replica, capacity, blocks = _steps(touches, ttl_us)
-    largest = _largest_slots(touches)
+    return part_capacity_curves(touches, touches.log.replica, touches.log.replicas, ttl_us=ttl_us)
+
+
+def part_capacity_curves(
+    touches: Touches, part: NDArray[np.integer], parts: int, *, ttl_us: int | None = None
+) -> tuple[CapacityCurve, ...]:
+    """Return what parts of the lookups hit at every capacity that all of them share; together they are the pool's curve.
+
+    Args:
+        touches: The pool.
+        part: int[m], part of each lookup; below 0: of none.
+        parts: How many there are.
+        ttl_us: See ``capacity_curve``.
+    """
+    lookup, capacity, blocks = _steps(touches, ttl_us)
+    mine, largest = part[lookup], _largest_slots(touches)
     return tuple(
-        _from_steps(largest, capacity[replica == number], blocks[replica == number])
-        for number in range(touches.log.replicas)
+        _from_steps(largest, capacity[mine == number], blocks[mine == number]) for number in range(parts)
     )
 
 
@@ -118,11 +131,14 @@ def ttl_curve(touches: Touches) -> TtlCurve:
 
 def replica_ttl_curves(touches: Touches) -> tuple[TtlCurve, ...]:
     """Return the TTL curve of each replica on its own."""
-    replica, gap_us, blocks = _gaps(touches)
-    return tuple(
-        _from_gaps(gap_us[replica == number], blocks[replica == number])
-        for number in range(touches.log.replicas)
-    )
+    return part_ttl_curves(touches, touches.log.replica, touches.log.replicas)
+
+
+def part_ttl_curves(touches: Touches, part: NDArray[np.integer], parts: int) -> tuple[TtlCurve, ...]:
+    """Return the TTL curves of parts of the lookups, see ``part_capacity_curves``."""
+    lookup, gap_us, blocks = _gaps(touches)
+    mine = part[lookup]
+    return tuple(_from_gaps(gap_us[mine == number], blocks[mine == number]) for number in range(parts))
 
 
 def thin(curve: CapacityCurve | TtlCurve, points: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -186,19 +202,19 @@ def reusable(
 def _steps(
     touches: Touches, ttl_us: int | None
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
-    """Return replica, smallest capacity and number of blocks: each next block of a step needs one block more."""
+    """Return lookup, smallest capacity and number of blocks: each next block of a step needs one block more."""
     slot, previous, begin, end = reusable(touches, ttl_us=ttl_us)
     offset = np.searchsorted(slot, np.arange(len(touches.log) + 1)).astype(np.int64)
     steps = capacity_steps(touches, offset, previous, end, end - begin, ttl_us=ttl_us)
-    return touches.log.replica[touches.order[slot[steps[:, QUERY]]]], steps[:, CAPACITY], steps[:, BLOCKS]
+    return touches.order[slot[steps[:, QUERY]]], steps[:, CAPACITY], steps[:, BLOCKS]
 
 
 def _gaps(touches: Touches) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
-    """Return replica, gap since the last use, and number of blocks of every piece that was there before."""
+    """Return lookup, gap since the last use, and number of blocks of every piece that was there before."""
     slot, previous, begin, end = reusable(touches)
     lookup, earlier = touches.order[slot], touches.order[previous]
     gap_us = touches.log.admitted_us[lookup] - touches.log.admitted_us[earlier]
-    return touches.log.replica[lookup], gap_us, (end - begin).astype(np.int64)
+    return lookup, gap_us, (end - begin).astype(np.int64)
 
 
 def _largest_slots(touches: Touches) -> int:

@@ -28,6 +28,7 @@ _FILES = {
     "lookup_shared": schema.LOOKUP_SHARED,
     "capacity_curve": schema.CAPACITY_CURVE,
     "capacity_marks": schema.CAPACITY_MARKS,
+    "curve_parts": schema.CURVE_PARTS,
     "reuse": schema.REUSE,
     "gaps": schema.GAPS,
     "ttl_curve": schema.TTL_CURVE,

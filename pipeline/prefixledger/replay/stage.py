@@ -203,7 +203,7 @@ def replay_log(
         "ladder.parquet": tables.ladder(runs, rungs, ideal, numbering),
         "shared.parquet": tables.shared(shared, log),
         "lookup_shared.parquet": tables.lookup_shared(shared),
-        **curve_files(runs, touches),
+        **curve_files(runs, touches, log.forest.key),
     }
     if (survival := tables.survival(runs)) is not None:
         files["survival.parquet"] = survival

@@ -102,6 +102,27 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
+class PartPoint:
+    """A point of the curve of a part of a pool.
+
+    Attributes:
+        kind: replica, prefix or pooled.
+        name: Name of the replica, or hex key of the block that the prompts share down to.
+        prompt_tokens: Of its lookups.
+        axis: capacity (blocks) or ttl (seconds).
+        at: Where.
+        hit_tokens: Of its lookups.
+    """
+
+    kind: str
+    name: str
+    prompt_tokens: int
+    axis: str
+    at: float
+    hit_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Bound:
     """What eviction takes at today's capacity, one request at a time, and how much of it a better policy could keep.
 
@@ -148,6 +169,7 @@ class Curves:
         marks: The capacities for shares of all hits, ascending; empty without a curve.
         replicas: Replicas of the pool, each of which has the capacity.
         models: Formulas beside the curves.
+        parts: Curves of its replicas, of prompts that begin alike, and of the pool as one cache.
         ages: Ages at hit and at eviction, ascending, within the window of the report.
     """
 
@@ -164,6 +186,7 @@ class Curves:
     replicas: int = 1
     ages: tuple[AgeRange, ...] = ()
     models: tuple[Model, ...] = ()
+    parts: tuple[PartPoint, ...] = ()
 
     @property
     def bound(self) -> Bound | None:

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from prefixledger.config.kv_size import bytes_per_token
 from prefixledger.economics.rates import PRICE_LIST, resolve, varies
-from prefixledger.report.curve_parts import AgeRange, CapacityMark, CapacityPoint, Curves, TtlPoint
+from prefixledger.report.curve_parts import AgeRange, CapacityMark, CapacityPoint, Curves, PartPoint, TtlPoint
 from prefixledger.report.models import models
 
 if TYPE_CHECKING:
@@ -63,7 +63,17 @@ def pool_curves(summary: ReplaySummary, scenario: Scenario, marts: Marts) -> tup
         )
         for curves, one in zip(found, summary.pools, strict=True)
     ]
+    parts = pq.read_table(folder / "curve_parts.parquet")
+    held = [
+        replace(curves, parts=tuple(_part(row) for row in _rows(parts, one.pool)))
+        for curves, one in zip(held, summary.pools, strict=True)
+    ]
     return tuple(sorted(held, key=lambda c: (-c.prompt_tokens, c.pool)))
+
+
+def _part(row: dict[str, Any]) -> PartPoint:
+    at = row["at"] / 1e6 if row["axis"] == "ttl" else float(row["at"])
+    return PartPoint(row["kind"], row["name"], row["prompt_tokens"], row["axis"], at, row["hit_tokens"])
 
 
 def _rows(table: pa.Table, pool: int) -> list[dict[str, Any]]:

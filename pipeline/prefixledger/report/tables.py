@@ -100,6 +100,11 @@ def tables(twin: dict[str, Any]) -> tuple[Csv, ...]:
             twin["curves"]["models"],
             without=("parameters", "points"),
         ),
+        _of(
+            "curve_parts.csv",
+            "hits of a part of a pool at one capacity or time to live",
+            twin["curves"]["parts"],
+        ),
         _of("ages.csv", "hits and evictions of one age since the last use", twin["curves"]["ages"]),
         _of(
             "capacity_targets.csv",

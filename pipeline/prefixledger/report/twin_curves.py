@@ -78,6 +78,20 @@ def curves_value(view: ReportView) -> dict[str, Any]:
             for c in view.curves
             for m in c.models
         ],
+        "parts": [
+            {
+                "pool": c.pool,
+                "kind": p.kind,
+                "name": p.name,
+                "axis": p.axis,
+                "at": significant(p.at) if p.axis == "ttl" else int(p.at),
+                "prompt_tokens": p.prompt_tokens,
+                "hit_tokens": p.hit_tokens,
+                "token_hit_rate": significant(rate(p.hit_tokens, p.prompt_tokens)),
+            }
+            for c in view.curves
+            for p in c.parts
+        ],
         "bound": [value for c in view.curves if (value := _bound(c)) is not None],
         "knee": [_mark(c, c.knee) for c in view.curves if c.knee is not None],
         "targets": [{"share": mark.share, **_mark(c, mark)} for c in view.curves for mark in c.marks],

@@ -105,3 +105,20 @@ def test_uses_and_gaps_are_those_of_single_blocks():
     assert reuse == Counter(uses.values())
     assert len(gaps) < 1000  # so all are in the sample
     assert files["gaps.parquet"]["gap_us"].to_pylist() == sorted(gaps)
+
+
+def test_curves_of_parts_are_those_of_their_lookups():
+    """Replicas and prefixes sum to the pool's hits at a size that all points of theirs have, the last; pooled hits no less."""
+    files, summary = replay_log(make_log(_rows(120)), Scenario(), ())
+    rungs = {rung.rung: rung.hit_tokens for rung in summary.pools[0].ladder}
+    last = {}
+    for row in files["curve_parts.parquet"].to_pylist():
+        last[row["kind"], row["axis"], row["name"]] = row["hit_tokens"]
+        assert 0 <= row["hit_tokens"] <= row["prompt_tokens"]
+    for axis in ("capacity", "ttl"):
+        sums = Counter()
+        for (kind, at, _), hits in last.items():
+            sums[kind] += hits if at == axis else 0
+        assert sums["replica"] == rungs["per_replica"]
+        assert sums["pooled"] == rungs["pooled"]
+        assert 0 < sums["prefix"] <= rungs["per_replica"]
