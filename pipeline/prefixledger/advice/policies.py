@@ -50,7 +50,7 @@ def told_blankets(ground: Ground, study: Study) -> Iterator[str]:
         if kind == study.today or kind in study.calls:
             continue
         effect = ground.effect(outcome, study.mine)
-        if effect.saved is not None:
+        if effect.saved:
             verb = "costs" if effect.saved < 0 else "saves"
             amount = money(float(effect.saved), effect.currency)
             yield f"pool {study.pool.name}: {kind} for all of it {verb} {amount} against {study.today} on the days that judge"
