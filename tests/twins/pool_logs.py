@@ -10,6 +10,7 @@ import numpy as np
 from prefixledger.replay.chains import build_chains, build_paths
 from prefixledger.replay.evidence import FOR_EVER_US, Lifetimes, RemovalLog
 from prefixledger.replay.extents import Replayed, Resets, Traffic, replay_extents
+from prefixledger.replay.profile_runs import keys_of_extents
 from prefixledger.replay.touches import PoolLog, ResetLog, vllm_cap_blocks
 
 
@@ -138,19 +139,18 @@ class PoolCase:
 
 
 def removal_log(replayed: Replayed, order: np.ndarray) -> RemovalLog:
-    """Renumber the removals of a replay by admission."""
-    removals = replayed.removals
-    assert removals is not None
+    """Return the keys that left with their last copy, renumbered by admission; a younger copy keeps its key."""
+    gone = keys_of_extents(replayed.removals)
     number = np.empty(order.size + 1, np.int64)
     number[order] = np.arange(order.size)
     number[-1] = -1
     return RemovalLog(
-        lookup=number[removals.lookup],
-        at_us=removals.at_us,
-        replica=removals.replica,
-        chain=removals.chain,
-        resident=removals.resident,
-        expired=removals.expired,
+        lookup=number[gone.lookup],
+        at_us=gone.at_us,
+        replica=gone.replica.astype(np.int32),
+        chain=gone.chain.astype(np.int32),
+        resident=gone.first.astype(np.int32),
+        expired=gone.expired,
     )
 
 

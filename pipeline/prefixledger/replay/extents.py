@@ -102,8 +102,8 @@ class Removals:
         chain: int32[k].
         lo: int32[k], first block of the chain that was removed.
         hi: int32[k], end of what was removed, exclusive.
-        resident: int32[k], blocks of the chain that are resident right after it, counted from its head. A younger copy may
-            have stepped in: keys are gone from ``max(lo, resident)`` on.
+        resident: int32[k], up to where in ``[lo, hi)`` a younger copy has stepped in: keys are gone from
+            ``max(lo, resident)`` on, none where that is ``hi``.
         expired: bool[k], false: evicted.
         after: int32[k], the row that was admitted last before it on this replica, -1 for none; None: not written down.
         admits: bool[k], whether an admission took the room, be it of a preempted row again; None: not written down.
