@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from prefixledger import schema, schema_contents, schema_engines
+from prefixledger import schema, schema_contents, schema_curves, schema_engines
 from prefixledger.index.load import Forest, Index
 from prefixledger.workspace import Workspace, write_json, write_table
 
@@ -155,8 +155,8 @@ class Facts:
             schema.REPLICAS,
             schema.REMOVALS,
             schema.WARMUPS,
-            schema.LADDER,
-            schema.DRAWS,
+            schema_curves.LADDER,
+            schema_curves.DRAWS,
             schema.SHARED,
             schema.LOOKUP_SHARED,
             schema_engines.KV_CHANGES,

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from facts import at
-from prefixledger import schema, schema_contents, schema_engines
+from prefixledger import schema, schema_contents, schema_curves, schema_engines
 from prefixledger.attribute import inputs, turns
 from prefixledger.attribute import tables as books
 from support import ROOT
@@ -32,10 +32,10 @@ _CONTRACTS = {
     "changes": schema_contents.CHANGES,
     "events": schema.EVENTS,
     "replicas": schema.REPLICAS,
-    "draws": schema.DRAWS,
+    "draws": schema_curves.DRAWS,
     "removals": schema.REMOVALS,
     "warm_ups": schema.WARMUPS,
-    "ladder": schema.LADDER,
+    "ladder": schema_curves.LADDER,
     "shared": schema.SHARED,
     "lookup_shared": schema.LOOKUP_SHARED,
     "kv_changes": schema_engines.KV_CHANGES,

@@ -337,10 +337,10 @@ def demo(
     Raises:
         UsageError: The workspace holds other logs, or a foreign file is in the way.
     """
-    from prefixledger import stages
     from prefixledger.resources import resource_dir
+    from prefixledger.samples import fresh_story
 
-    story = stages.fresh_story(Path(workspace), progress)
+    story = fresh_story(Path(workspace), progress)
     samples = resource_dir("sample_traces")
     with as_file(samples / "story.map.toml") as columns, as_file(samples / "story.scenario.toml") as fleet:
         return report(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from prefixledger.errors import InputError, UsageError
-from prefixledger.locking import LOCK, locked
 from prefixledger.outcomes import Read, ReportResult
 from prefixledger.workspace import Workspace
 
@@ -29,8 +27,6 @@ if TYPE_CHECKING:
     from prefixledger.progress import Progress
     from prefixledger.replay import ReplaySummary
     from prefixledger.report.rules import Rule
-
-_DEMO_MARK = "demo.txt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,35 +353,6 @@ def rates(model: str, provider: str | None, at: str | None) -> RateSheet:
 
     at_us = datetime_us(datetime.now(UTC)) if at is None else parse_time_us(at)
     return rate_sheet(model, provider, at_us)
-
-
-def fresh_story(folder: Path, progress: Progress) -> Path:
-    """Make the log of the demo in a workspace of its own, after emptying it where a demo was before.
-
-    Raises:
-        UsageError: The folder holds something else.
-    """
-    from prefixledger.samples import generator
-
-    mark = folder / _DEMO_MARK
-    if not mark.is_file() and folder.is_dir() and any(path.name != LOCK for path in folder.iterdir()):
-        raise UsageError(
-            f"{folder} is not empty, and the demo wants a workspace of its own",
-            hint="prefixledger demo --workspace demo-workspace",
-        )
-    with locked(Workspace(folder)):
-        # The mark is there before anything else and stays to the end: a demo that is cut off can run again.
-        mark.write_text(
-            "prefixledger demo made this folder, and empties it when it runs again.\n", encoding="utf-8"
-        )
-        for path in sorted(folder.iterdir()):
-            if path.is_dir():
-                shutil.rmtree(path)
-            elif path.name not in (LOCK, mark.name):
-                path.unlink()
-    progress.phase("make up a week")
-    (folder / "logs").mkdir()
-    return Path(generator("story").write(folder / "logs" / "story.jsonl"))
 
 
 def _bytes_to(progress: Progress) -> Callable[[BytesRead], None]:

@@ -22,6 +22,7 @@ LAYERS = (
         "errors",
         "schema",
         "schema_contents",
+        "schema_curves",
         "schema_engines",
         "config",
         "workspace",

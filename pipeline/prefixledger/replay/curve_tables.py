@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from prefixledger import schema
+from prefixledger import schema, schema_curves
 from prefixledger.replay.clairvoyant import clairvoyant_hits
 from prefixledger.replay.curves import CapacityCurve, capacity_curve, reusable, thin, ttl_curve
 from prefixledger.replay.last_use import uses_of_pairs
@@ -44,10 +44,10 @@ def curve_files(
     pairs = list(zip(runs, touches, strict=True))
     sizes = [_capacity(*pair) for pair in pairs if sizable(pair[0])]
     return {
-        "capacity_curve.parquet": _joined(schema.CAPACITY_CURVE, [points for points, _ in sizes]),
-        "capacity_marks.parquet": _joined(schema.CAPACITY_MARKS, [marks for _, marks in sizes]),
+        "capacity_curve.parquet": _joined(schema_curves.CAPACITY_CURVE, [points for points, _ in sizes]),
+        "capacity_marks.parquet": _joined(schema_curves.CAPACITY_MARKS, [marks for _, marks in sizes]),
         "curve_parts.parquet": _joined(
-            schema.CURVE_PARTS,
+            schema_curves.CURVE_PARTS,
             [
                 part
                 for run, touched in pairs
@@ -55,9 +55,9 @@ def curve_files(
                 for part in part_curves(run, touched, keys, sized=sizable(run) and stacked(run))
             ],
         ),
-        "reuse.parquet": _joined(schema.REUSE, [_reuse(*pair) for pair in pairs]),
-        "gaps.parquet": _joined(schema.GAPS, [_gaps(*pair) for pair in pairs]),
-        "ttl_curve.parquet": _joined(schema.TTL_CURVE, [_ttl(*pair) for pair in pairs]),
+        "reuse.parquet": _joined(schema_curves.REUSE, [_reuse(*pair) for pair in pairs]),
+        "gaps.parquet": _joined(schema_curves.GAPS, [_gaps(*pair) for pair in pairs]),
+        "ttl_curve.parquet": _joined(schema_curves.TTL_CURVE, [_ttl(*pair) for pair in pairs]),
     }
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _CODE = (
     "schema.py",
     "schema_contents.py",
+    "schema_curves.py",
     "schema_engines.py",
     "workspace.py",
     "config",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prefixledger import schema, schema_contents
+from prefixledger import schema, schema_contents, schema_curves
 from prefixledger.replay.notes import count_others, unreplayed_notes
 from prefixledger.replay.summary import ReplaySummary
 
@@ -21,17 +21,17 @@ _FILES = {
     "removals": schema.REMOVALS,
     "events": schema.EVENTS,
     "replicas": schema.REPLICAS,
-    "draws": schema.DRAWS,
+    "draws": schema_curves.DRAWS,
     "warmups": schema.WARMUPS,
-    "ladder": schema.LADDER,
+    "ladder": schema_curves.LADDER,
     "shared": schema.SHARED,
     "lookup_shared": schema.LOOKUP_SHARED,
-    "capacity_curve": schema.CAPACITY_CURVE,
-    "capacity_marks": schema.CAPACITY_MARKS,
-    "curve_parts": schema.CURVE_PARTS,
-    "reuse": schema.REUSE,
-    "gaps": schema.GAPS,
-    "ttl_curve": schema.TTL_CURVE,
+    "capacity_curve": schema_curves.CAPACITY_CURVE,
+    "capacity_marks": schema_curves.CAPACITY_MARKS,
+    "curve_parts": schema_curves.CURVE_PARTS,
+    "reuse": schema_curves.REUSE,
+    "gaps": schema_curves.GAPS,
+    "ttl_curve": schema_curves.TTL_CURVE,
 }
 NOTE = (
     "no row carries block hashes, token ids or text: nothing was replayed, hits are those that the log reports, and what "

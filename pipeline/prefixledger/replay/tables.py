@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from prefixledger import schema
+from prefixledger import schema, schema_curves
 from prefixledger.replay.block_numbers import number_blocks
 from prefixledger.replay.evidence import RULES, evidence_table
 from prefixledger.replay.last_use import last_used_us
@@ -89,7 +89,7 @@ def ladder(
     arrival = _all(runs, lambda run: run.lookup)[numbering.order]
     columns = {name: np.concatenate([rung[name] for rung in rungs])[numbering.order] for name in rungs[0]}
     return typed_table(
-        schema.LADDER, {"lookup": np.arange(arrival.size), **columns, "ideal_blocks": ideal[arrival]}
+        schema_curves.LADDER, {"lookup": np.arange(arrival.size), **columns, "ideal_blocks": ideal[arrival]}
     )
 
 
@@ -225,7 +225,7 @@ def draws(found: Sequence[Sequence[Draw]], runs: Sequence[PoolRun], numbering: N
     number[arrival] = np.arange(arrival.size)
     parts = [
         typed_table(
-            schema.DRAWS,
+            schema_curves.DRAWS,
             {
                 "draw": np.full(one.lookup.size, one.draw),
                 "lookup": number[one.lookup],
@@ -237,7 +237,7 @@ def draws(found: Sequence[Sequence[Draw]], runs: Sequence[PoolRun], numbering: N
         for of_pool in found
         for one in of_pool
     ]
-    whole = pa.concat_tables([schema.DRAWS.arrow().empty_table(), *parts])
+    whole = pa.concat_tables([schema_curves.DRAWS.arrow().empty_table(), *parts])
     return whole.sort_by([("draw", "ascending"), ("lookup", "ascending")]).combine_chunks()
 
 
@@ -265,7 +265,7 @@ def survival(runs: Sequence[PoolRun]) -> pa.Table | None:
             )
         },
     }
-    return typed_table(schema.SURVIVAL, columns)
+    return typed_table(schema_curves.SURVIVAL, columns)
 
 
 def _all(runs: Sequence[PoolRun], of: Callable[[PoolRun], Any]) -> NDArray[Any]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prefixledger.report import captions
+from prefixledger.report.account_rows import AccountRow, account_rows
 from prefixledger.report.advice_parts import advice_rows, saves, share
 from prefixledger.report.age_chart import age_chart, age_sentence
 from prefixledger.report.canvas import thin
@@ -16,7 +17,6 @@ from prefixledger.report.definitions import Definition, cause_lines, definitions
 from prefixledger.report.earlier import unmoved
 from prefixledger.report.front import actions, finding_rows, records, slices
 from prefixledger.report.gap_chart import gap_chart, gaps
-from prefixledger.report.glossary import CAUSE_TERMS, WHERE_NAMES, detail_name
 from prefixledger.report.heat_map import heat_map, heat_table, rows_of
 from prefixledger.report.icicle import icicle
 from prefixledger.report.invoice_parts import coverage_sentence
@@ -25,7 +25,6 @@ from prefixledger.report.length_parts import dead_bands
 from prefixledger.report.load import load_notes, peers
 from prefixledger.report.models import bursts, judged
 from prefixledger.report.money import cuts, losing, paid
-from prefixledger.report.numbers import clean
 from prefixledger.report.ranking import melting, ranking
 from prefixledger.report.routing_chart import drawable, routing_chart
 from prefixledger.report.time_chart import over_time
@@ -34,10 +33,8 @@ from prefixledger.resources import read_text
 from prefixledger.schema import CAUSES
 
 if TYPE_CHECKING:
-    from decimal import Decimal
-
     from prefixledger.report.advice_parts import AdviceRow
-    from prefixledger.report.books import Book, Detail, EngineHour, Observed, ObservedHour
+    from prefixledger.report.books import Book, EngineHour, Observed, ObservedHour
     from prefixledger.report.curve_parts import CapacityPoint, Curves, Model, TtlPoint
     from prefixledger.report.front import Action, FindingRow, Slice
     from prefixledger.report.gap_chart import Gaps
@@ -76,39 +73,9 @@ SECTIONS = tuple(section for _, sections in GROUPS for section in sections)
 
 _WITHOUT_LOOKUPS = frozenset({"inputs", "definitions", "made"})
 _CURVE_ROWS = 50
-_DETAILS_SHOWN = 8
 _HOURS_SHOWN = 48
 _FEWEST_HOURS = 2
 """One hour of one replica says no more than the table above it."""
-
-
-@dataclass(frozen=True, slots=True)
-class DetailRow:
-    """One line beneath a cause."""
-
-    name: str
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class AccountRow:
-    """One cause in the account.
-
-    Attributes:
-        cause: Key of the cause.
-        name: Its label.
-        gloss: What it means.
-        tokens: Missed tokens in each of the books, in their order.
-        excess: Excess cost per currency.
-        details: Lines beneath it.
-    """
-
-    cause: str
-    name: str
-    gloss: str
-    tokens: tuple[int, ...]
-    excess: tuple[Decimal | None, ...]
-    details: tuple[DetailRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +221,7 @@ def page(view: ReportView) -> Page:
         engine_hours=_engine_hours(view),
         counter_ceiling=counter_caveat(view),
         books=books,
-        account=_account(view, books),
+        account=account_rows(view, books),
         present=tuple(c for c in CAUSES if result.total.misses.get(c)),
         curves=_curves(view),
         charts=drawn,
@@ -309,43 +276,6 @@ def _hours(observed: Observed | None) -> tuple[ObservedHour, ...]:
 def _engine_hours(view: ReportView) -> tuple[EngineHour, ...]:
     """Return the hours that the page shows: all of few, else the last ones; the CSV has all."""
     return () if view.engines is None else view.engines.hours[-_HOURS_SHOWN:]
-
-
-def _account(view: ReportView, books: tuple[Book, ...]) -> tuple[AccountRow, ...]:
-    result = view.result
-    rows = []
-    for cause in CAUSES:
-        tokens = tuple(book.misses.get(cause, 0) for book in books)
-        if cause == "unexplained" and not any(tokens):
-            continue  # occurs in the books of rows without keys only
-        rows.append(
-            AccountRow(
-                cause,
-                CAUSE_TERMS[cause].name,
-                CAUSE_TERMS[cause].gloss,
-                tokens,
-                tuple(bill.by_cause.get(cause) for bill in result.costs),
-                _details(result.details, cause),
-            )
-        )
-    return tuple(rows)
-
-
-def _details(details: tuple[Detail, ...], cause: str) -> tuple[DetailRow, ...]:
-    """Return the lines beneath a cause, the smallest of many as one."""
-    named = [d for d in details if d.cause == cause and d.tokens and (d.detail or d.where)]
-    rows = [DetailRow(_detail_words(d), d.tokens) for d in named[:_DETAILS_SHOWN]]
-    rest = named[_DETAILS_SHOWN:]
-    if rest:
-        rows.append(DetailRow(f"{len(rest):,} more", sum(d.tokens for d in rest)))
-    return tuple(rows)
-
-
-def _detail_words(detail: Detail) -> str:
-    if detail.cause == "misrouted":
-        return f"held by {clean(detail.detail or 'another replica', 40)}"
-    words = (detail_name(detail.detail), WHERE_NAMES.get(detail.where or ""))
-    return clean(", ".join(word for word in words if word), 100)
 
 
 def _charts(view: ReportView) -> tuple[dict[str, str], dict[str, str]]:

@@ -11,6 +11,7 @@ from prefixledger import api, stages
 from prefixledger.cli import app
 from prefixledger.config.scenario import Cache, Pool, Scenario, dump, parse_scenario
 from prefixledger.errors import UsageError
+from prefixledger.running import running
 from prefixledger.workspace import Workspace, write_json
 
 
@@ -77,7 +78,7 @@ def test_events_of_several_files_are_in_order_of_time_and_fit_the_pools(tmp_path
 def test_clock_and_machine_stand_in_run_json_alone(tmp_path: Path) -> None:
     """One file, which nothing is compared with."""
     place = Workspace(tmp_path / "ws")
-    with stages.running(place, "ingest", force=False):
+    with running(place, "ingest", force=False):
         pass
     run = json.loads((place.root / "run.json").read_text(encoding="utf-8"))
     assert run["verb"] == "ingest"
