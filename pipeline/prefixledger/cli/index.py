@@ -30,6 +30,7 @@ def index(ctx: click.Context, /, reports: tuple[Path, ...], as_json: bool, **opt
 
     \b
     prefixledger index reports/ -o reports/index.html
+    prefixledger index 2026-W47.json 2026-W48.json --json
     """
     from prefixledger import api
     from prefixledger.cli.console import data_console

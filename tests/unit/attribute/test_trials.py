@@ -101,7 +101,7 @@ def rule_of(segment: dict[str, Any], facts: list[dict[str, Any]], ttl_us: int | 
 
 
 @pytest.mark.parametrize("ends", [False, True], ids=["one at a time", "running"])
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(data=st.data())
 def test_hits_and_causes_are_those_of_a_full_replay(ends: bool, data: Any) -> None:
     """Token for token and cause for cause, whatever is routed, reset, refused, in flight or in a lower tier."""

@@ -46,7 +46,9 @@ def expected(prompts: list[bytes]) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("folder", ["miniswe", "magagent", "taubench", "RepoAgent"])
+@pytest.mark.parametrize(
+    "folder", [pytest.param("miniswe", marks=pytest.mark.slow), "magagent", "taubench", "RepoAgent"]
+)
 def test_agent_sessions_reuse_what_a_string_comparison_finds(tmp_path: Path, folder: str) -> None:
     """Every request of a real session: hits equal its longest common beginning with an earlier one, in whole blocks."""
     path = min(shared(f"traces/lmcache_agent/{folder}").glob("*.jsonl"))

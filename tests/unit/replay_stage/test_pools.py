@@ -70,7 +70,7 @@ def test_a_hosted_row_with_usage_only_asks_no_cache():
     ("provider", "model", "pool"),
     [
         ("anthropic", "claude-opus-5-5", "anthropic"),
-        ("anthropic", None, "anthropic"),
+        ("anthropic", None, "observed"),
         ("bedrock", "us.anthropic.claude-opus-4-7-v1:0", "anthropic-2"),
         ("vertex", "claude-sonnet-4-5@20250929", "anthropic-2"),
         ("openai", "gpt-6.1-sol", "openai"),
@@ -79,7 +79,7 @@ def test_a_hosted_row_with_usage_only_asks_no_cache():
     ],
 )
 def test_a_hosted_row_has_the_profile_of_its_provider(provider, model, pool):
-    """No scenario: Claude and GPT from 5.6 on are replayed by their own rules, wherever they are served."""
+    """No scenario: models are replayed by their own rules, wherever they are served; no model, no rules."""
     scenario = default_scenario()
     (number,) = assign_pools(make_rows([{"provider": provider, "model": model}]), scenario).tolist()
     assert scenario.pool[number].name == pool
