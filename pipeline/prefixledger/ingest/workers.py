@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Self
 
+from prefixledger.errors import UsageError
 from prefixledger.ingest.parse import parse_chunk
 
 if TYPE_CHECKING:
@@ -38,7 +40,11 @@ class Workers:
             self._pool.shutdown(cancel_futures=True)
 
     def parse(self, chunks: Iterable[Chunk], context: Context) -> Iterator[Batch]:
-        """Yield the batch of each chunk, in order; no more than a few chunks are held at once."""
+        """Yield the batch of each chunk, in order; no more than a few chunks are held at once.
+
+        Raises:
+            UsageError: A process ended before its work: it cannot import the script that calls us, or memory ran out.
+        """
         if self._jobs == 1:
             for chunk in chunks:
                 yield parse_chunk(chunk, context)
@@ -51,7 +57,14 @@ class Workers:
         if second is None:
             yield parse_chunk(first, context)
             return
-        yield from self._parallel([first, second], rest, context)
+        try:
+            yield from self._parallel([first, second], rest, context)
+        except BrokenProcessPool as error:
+            raise UsageError(
+                "a process that parses the log ended before its work",
+                hint="in a script, call prefixledger under if __name__ == '__main__', or give jobs=1; if the machine ran "
+                "out of memory, jobs=1 needs less",
+            ) from error
 
     def _parallel(self, begun: list[Chunk], rest: Iterator[Chunk], context: Context) -> Iterator[Batch]:
         if self._pool is None:
