@@ -222,7 +222,13 @@ def _parts(turn: _Turn, stamp: datetime | None) -> list[dict[str, object]]:
     tenant, session = turn.session.tenant, turn.session.name
     parts: list[dict[str, object]] = []
     if stamp is not None:
-        parts.append({"kind": "system", "text": f"It is {stamp:%Y-%m-%d %H:%M:%S}.", "tokens": STAMP_TOKENS})
+        parts.append(
+            {
+                "kind": "system",
+                "text": f"It is {stamp.isoformat(sep=' ', timespec='milliseconds')}.",
+                "tokens": STAMP_TOKENS,
+            }
+        )
     parts.append({"kind": "system", "digest": f"tenant-{tenant + 1:02d}", "tokens": PREFIX_TOKENS})
     parts += [{"digest": f"{session}-{at}", "tokens": tokens} for at, tokens in enumerate(turn.messages)]
     return parts
