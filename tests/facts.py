@@ -153,6 +153,7 @@ class Facts:
             schema_contents.CHANGES,
             schema.EVENTS,
             schema.REPLICAS,
+            schema.HELD,
             schema.REMOVALS,
             schema.WARMUPS,
             schema_curves.LADDER,

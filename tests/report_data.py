@@ -20,6 +20,7 @@ from prefixledger.report.curve_parts import (
     TtlPoint,
 )
 from prefixledger.report.findings import derive
+from prefixledger.report.held_parts import HeldSlice
 from prefixledger.report.parts import (
     Breakdown,
     Bucket,
@@ -237,6 +238,13 @@ def curves(total: int, ideal: int) -> Curves:
         ages(ideal),
         formulas(ideal),
         (PartPoint("replica", ALL[0], total // 4, "capacity", 60_000.0, ideal // 5),),
+        tuple(
+            HeldSlice(
+                f"vllm-{i}", START_US + hour * HOUR_US, HOUR_US, 9_000 + 500 * i + 90 * hour, HOUR_US * 800
+            )
+            for i in range(REPLICAS)
+            for hour in range(3)
+        ),
     )
 
 

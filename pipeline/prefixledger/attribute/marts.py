@@ -45,6 +45,7 @@ STEPS = (
     "60_marts/timeline",
     "60_marts/by_replica",
     "60_marts/replica_slices",
+    "60_marts/held_slices",
     "60_marts/balance",
     "60_marts/ages",
     "60_marts/by_draw",
@@ -81,7 +82,7 @@ STEPS = (
 CHECKS = ("70_checks/marts_close", "70_checks/draws_close", "70_checks/spend_closes")
 _FILES = (
     "lookups", "segments", "observed", "events", "replicas", "shared", "lookup_shared", "kv_changes", "kv_lookups",
-    "counters", "draws", "removals",
+    "counters", "draws", "removals", "held",
 )  # fmt: skip
 
 
@@ -104,6 +105,7 @@ class Marts:
         timeline: By time.
         by_replica: By replica.
         replica_slices: By replica and slice of time.
+        held_slices: By replica and slice of time, the memory that running requests held.
         balance: By pool, how even its load is.
         ages: By pool and time since the last use, what hits and what eviction takes.
         by_draw: By pool and seed, where a router draws.
@@ -144,6 +146,7 @@ class Marts:
     timeline: pa.Table
     by_replica: pa.Table
     replica_slices: pa.Table
+    held_slices: pa.Table
     balance: pa.Table
     ages: pa.Table
     by_draw: pa.Table

@@ -19,6 +19,7 @@ from prefixledger.replay.engine_events import tell_events
 from prefixledger.replay.engine_facts import logs_weights, read_engine_facts
 from prefixledger.replay.facts import pool_evidence, pool_warm_ups
 from prefixledger.replay.fingerprint import fingerprint
+from prefixledger.replay.held import held_table
 from prefixledger.replay.keyless import keyless
 from prefixledger.replay.ladder import climb, ideal_hits
 from prefixledger.replay.logged_capacity import settle_capacity
@@ -198,6 +199,7 @@ def replay_log(
         "removals.parquet": tables.removals(runs, numbering, chains, touches),
         "events.parquet": tables.events(runs, numbering),
         "replicas.parquet": tables.replicas(runs),
+        "held.parquet": held_table(runs, log.lookups),
         "draws.parquet": tables.draws(drawn, runs, numbering),
         "warmups.parquet": tables.warmups(_warm_ups(log, runs)),
         "ladder.parquet": tables.ladder(runs, rungs, ideal, numbering),

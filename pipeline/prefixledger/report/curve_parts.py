@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from prefixledger.report.held_parts import HeldReplica, HeldSlice, by_replica
+
 GOOD_ENOUGH_PP = 2.0
 """A formula that is never farther from the replay, in points of the hit rate, is called good enough."""
 
@@ -171,6 +173,7 @@ class Curves:
         models: Formulas beside the curves.
         parts: Curves of its replicas, of prompts that begin alike, and of the pool as one cache.
         ages: Ages at hit and at eviction, ascending, within the window of the report.
+        held: What running requests held, by replica and slice of the window; empty where that is not known.
     """
 
     pool: str
@@ -187,6 +190,7 @@ class Curves:
     ages: tuple[AgeRange, ...] = ()
     models: tuple[Model, ...] = ()
     parts: tuple[PartPoint, ...] = ()
+    held: tuple[HeldSlice, ...] = ()
 
     @property
     def bound(self) -> Bound | None:
@@ -200,6 +204,11 @@ class Curves:
     def knee(self) -> CapacityMark | None:
         """The smallest capacity with 95 % of all hits, beyond which memory buys little; None without a curve."""
         return next((mark for mark in self.marks if mark.share == KNEE), None)
+
+    @property
+    def held_by_replica(self) -> tuple[HeldReplica, ...]:
+        """What running requests held of each replica, that with the busiest moment first."""
+        return by_replica(self.held)
 
     def kv_bytes(self, capacity_blocks: int) -> int | None:
         """Return the bytes that so many blocks take in one replica; None where the model's shape is not known."""

@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 from prefixledger.config.kv_size import bytes_per_token
 from prefixledger.economics.rates import PRICE_LIST, resolve, varies
 from prefixledger.report.curve_parts import AgeRange, CapacityMark, CapacityPoint, Curves, PartPoint, TtlPoint
+from prefixledger.report.from_marts import microseconds
+from prefixledger.report.held_parts import HeldSlice
 from prefixledger.report.models import models
 
 if TYPE_CHECKING:
@@ -59,7 +61,9 @@ def pool_curves(summary: ReplaySummary, scenario: Scenario, marts: Marts) -> tup
     ]
     held = [
         replace(
-            curves, models=models(curves, *(t.filter(pc.equal(t["pool"], one.pool)) for t in (reuse, gaps)))
+            curves,
+            models=models(curves, *(t.filter(pc.equal(t["pool"], one.pool)) for t in (reuse, gaps))),
+            held=tuple(_held(row) for row in _rows(marts.held_slices, one.pool)),
         )
         for curves, one in zip(found, summary.pools, strict=True)
     ]
@@ -74,6 +78,11 @@ def pool_curves(summary: ReplaySummary, scenario: Scenario, marts: Marts) -> tup
 def _part(row: dict[str, Any]) -> PartPoint:
     at = row["at"] / 1e6 if row["axis"] == "ttl" else float(row["at"])
     return PartPoint(row["kind"], row["name"], row["prompt_tokens"], row["axis"], at, row["hit_tokens"])
+
+
+def _held(row: dict[str, Any]) -> HeldSlice:
+    at_us = microseconds(row["slice_at"]) or 0
+    return HeldSlice(row["replica"], at_us, row["length_us"], row["peak_blocks"], row["block_us"])
 
 
 def _rows(table: pa.Table, pool: int) -> list[dict[str, Any]]:

@@ -107,6 +107,11 @@ def tables(twin: dict[str, Any]) -> tuple[Csv, ...]:
         ),
         _of("ages.csv", "hits and evictions of one age since the last use", twin["curves"]["ages"]),
         _of(
+            "held.csv",
+            "what running requests of one replica held in one slice of time",
+            twin["curves"]["held"],
+        ),
+        _of(
             "capacity_targets.csv",
             "the smallest capacity for a share of the hits that no limit would give",
             twin["curves"]["targets"],

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from prefixledger.report.books import rate
-from prefixledger.report.numbers import significant
+from prefixledger.report.heat_map import MOST_REPLICAS
+from prefixledger.report.numbers import iso, significant
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from prefixledger.report.curve_parts import CapacityMark, Curves
     from prefixledger.report.view import ReportView
 
@@ -61,6 +64,7 @@ def curves_value(view: ReportView) -> dict[str, Any]:
             for c in view.curves
             for a in c.ages
         ],
+        "held": [value for c in view.curves for value in _held(c)],
         "models": [
             {
                 "pool": c.pool,
@@ -96,6 +100,22 @@ def curves_value(view: ReportView) -> dict[str, Any]:
         "knee": [_mark(c, c.knee) for c in view.curves if c.knee is not None],
         "targets": [{"share": mark.share, **_mark(c, mark)} for c in view.curves for mark in c.marks],
     }
+
+
+def _held(curves: Curves) -> Iterator[dict[str, Any]]:
+    """Yield what running requests held in each slice, of the replicas with the busiest moments."""
+    shown = {one.replica for one in curves.held_by_replica[:MOST_REPLICAS]}
+    for one in curves.held:
+        if one.replica in shown:
+            yield {
+                "pool": curves.pool,
+                "replica": one.replica,
+                "at": iso(one.at_us),
+                "length_s": significant(one.length_us / 1e6),
+                "capacity_blocks": curves.capacity_today,
+                "peak_held_blocks": one.peak_blocks,
+                "mean_held_blocks": significant(one.mean_blocks),
+            }
 
 
 def _bound(curves: Curves) -> dict[str, Any] | None:

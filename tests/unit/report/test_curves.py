@@ -110,3 +110,17 @@ def test_models_in_twin_and_page() -> None:
     page = html(view)
     assert "misleads: 8.2 points too little at 5 min" in re.sub("&nbsp;", " ", page)
     assert "1 of 2 are good enough" in page
+
+
+def test_memory_of_running_requests_stands_apart() -> None:
+    """The replica with the busiest moment is told, with what is left for reuse; without a capacity no share is made up."""
+    view = report_data.week()
+    page = re.sub("&nbsp;", " ", html(view))
+    assert "running requests held 10,680 of the 60,000 blocks (17.8 %)" in page
+    assert "<td>49,320</td>" in page
+    assert len(twin(view)["curves"]["held"]) == 12
+    assert twin(view)["curves"]["held"][0]["mean_held_blocks"] == 800
+    named = {table.name: table for table in tables(twin(view))}
+    assert named["held.csv"].rows[0][4:] == (60_000, 9_000, 800)
+    (curves,) = view.curves
+    assert "Free or reusable" not in html(replace(view, curves=(replace(curves, capacity_today=None),)))
