@@ -128,6 +128,7 @@ def _rows(log: Log, added: Added) -> pa.Table:
         "n_blocks": added.n_blocks,
         "last_block": np.where(added.n_blocks > 0, added.last_block, 0),
         "prompt_tokens": added.prompt_tokens,
+        "usage_state": pa.repeat("absent", k),  # no service answered them
     }
     if added.calls:
         values["output_tokens"] = np.zeros(k, np.int64)

@@ -118,7 +118,7 @@ def test_contents_longer_than_prompts_are_not_laid_out() -> None:
 
 
 def test_added_lookups_stand_in_order_of_arrival() -> None:
-    """What was logged keeps its rows; a call has no times and no output, and no line of the log."""
+    """What was logged keeps its rows; a call has no times, no output, no usage, and no line of the log."""
     rows = [
         {
             "ids": [1, 2, n],
@@ -127,6 +127,8 @@ def test_added_lookups_stand_in_order_of_arrival() -> None:
             "session_id": f"s{n}",
             "output_tokens": 7,
             "finished_at": n * MINUTE + 5,
+            "usage_state": "present",
+            "cached_tokens_observed": 0,
         }
         for n in range(4)
     ]
@@ -153,3 +155,5 @@ def test_added_lookups_stand_in_order_of_arrival() -> None:
     assert table["request_id"].to_pylist() == ["q0", "q2 call 0", "q1", "q2", "q3", "q0 call 1"]
     assert table["started_at"].cast("int64").to_pylist() == known.started_us.tolist()
     assert len(set(table["source_line"].to_pylist())) == 6
+    assert table["usage_state"].to_pylist() == ["present", "absent", *["present"] * 3, "absent"]
+    assert table["cached_tokens_observed"].to_pylist() == [0, None, 0, 0, 0, None]
