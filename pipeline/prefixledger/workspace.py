@@ -23,6 +23,8 @@ DEFAULT_WORKSPACE = ".prefixledger"
 """Where the stages keep their files unless told otherwise."""
 WORKSPACE_VERSION = 1
 """Of what ingest leaves, in ``manifest.json``; index and replays are made again whenever they do not fit it."""
+_GROUP_ROWS = 1 << 20
+"""Rows of a group in a Parquet file: no more than these are copied at a time on the way to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +173,16 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def write_table(path: Path, table: pa.Table) -> None:
-    """Write one Parquet file whose bytes depend on the rows alone."""
+    """Write one Parquet file whose bytes depend on the rows alone.
+
+    The writer may end a page, and give up a dictionary that grows beyond 1 MiB, only where a chunk of the table ends;
+    and DuckDB cuts chunks by its number of threads. So each group of rows is made one chunk first.
+    """
     import pyarrow.parquet as pq  # noqa: PLC0415  # 0.3 s that --help must not pay
 
-    with replacing(path) as temporary:
-        pq.write_table(table, temporary, compression="zstd", row_group_size=1 << 20, store_schema=True)
+    with (
+        replacing(path) as temporary,
+        pq.ParquetWriter(temporary, table.schema, compression="zstd") as writer,
+    ):
+        for first in range(0, max(table.num_rows, 1), _GROUP_ROWS):
+            writer.write_table(table.slice(first, _GROUP_ROWS).combine_chunks(), row_group_size=_GROUP_ROWS)

@@ -19,7 +19,8 @@ with turns as (
 gaps as (
     select
         epoch_us(started_at) - epoch_us(started_before) as gap_us,
-        least(1, coalesce(observed_hit_tokens, hit_tokens) / tokens_before) as share,
+        -- Whole billionths: a sum of fractions ends in other digits when threads add it up in another order.
+        round(1e9 * least(1, coalesce(observed_hit_tokens, hit_tokens) / tokens_before))::bigint as share_e9,
         unnest([
             {'field': 'release', 'changed': release != release_before},
             {'field': 'client', 'changed': client != client_before},
@@ -41,8 +42,12 @@ select
     end as gap_class,
     changed,
     count(*) as pairs,
-    avg(share) as mean_share,
-    coalesce(var_samp(share), 0) as share_variance
+    sum(share_e9) / count(*) / 1e9 as mean_share,
+    coalesce(
+        (count(*) * sum(share_e9 * share_e9) - sum(share_e9) * sum(share_e9))
+        / nullif(count(*) * (count(*) - 1), 0) / 1e18,
+        0
+    ) as share_variance
 from gaps
 where changed is not null
 group by field, gap_class, changed
