@@ -123,11 +123,11 @@ class Replica:
         return run.alive and (self.t.ttl < 0 or now - run.admitted <= self.t.ttl)
 
     def computed_by(self, number: int, hits: int, now: int) -> tuple[int, int]:
-        """Return who computes most of what a row misses behind its hits, the earliest of equals, and how deep."""
+        """Return who computes most of what a row misses behind its hits, of equals the first admitted, and how deep."""
         row = self.t.rows[number]
         wanted = row.keys[: 0 if row.bypassed else min(row.prompt_keys, (row.tokens - 1) // self.t.block)]
         best = (-1, 0)
-        for other, run in sorted(self.running.items()):
+        for other, run in sorted(self.running.items(), key=lambda one: one[1].turn):
             theirs = self.t.rows[other]
             keys = theirs.keys if self.t.output != "ignore" else theirs.keys[: theirs.prompt_keys]
             if run.stopped:
