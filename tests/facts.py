@@ -153,7 +153,7 @@ class Facts:
             schema_contents.CHANGES,
             schema.EVENTS,
             schema.REPLICAS,
-            schema.HELD,
+            schema_curves.HELD,
             schema.REMOVALS,
             schema.WARMUPS,
             schema_curves.LADDER,

@@ -32,7 +32,7 @@ _CONTRACTS = {
     "changes": schema_contents.CHANGES,
     "events": schema.EVENTS,
     "replicas": schema.REPLICAS,
-    "held": schema.HELD,
+    "held": schema_curves.HELD,
     "draws": schema_curves.DRAWS,
     "removals": schema.REMOVALS,
     "warm_ups": schema.WARMUPS,

@@ -346,17 +346,6 @@ REPLICAS = Table(
     ),
 )
 
-HELD = Table(
-    "held",
-    (
-        Column("replica", "small", "index of the replica"),
-        Column("slice_at", "time", "start of a slice of time in which requests ran"),
-        Column("width_us", "int", "width of the slice, microseconds"),
-        Column("peak_blocks", "int", "distinct blocks that running requests held at the busiest moment"),
-        Column("block_us", "int", "blocks held times microseconds, over the slice"),
-    ),
-)
-
 REMOVALS = Table(
     "removals",
     (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from prefixledger import schema
+from prefixledger import schema_curves
 from prefixledger.kernels.arrays import read_only
 from prefixledger.replay.held_kernel import ADMITTED, PREFILLED, RELEASED, count_held
 from prefixledger.replay.tables import typed_table
@@ -27,8 +27,8 @@ _MOST_SLICES = 20_000
 
 def held_table(runs: Sequence[PoolRun], lookups: Lookups) -> pa.Table:
     """Return HELD: of the pools of which it is known what their running requests hold."""
-    parts = [typed_table(schema.HELD, _held(run, lookups)) for run in runs if knows_held(run)]
-    return pa.concat_tables([schema.HELD.arrow().empty_table(), *parts]).combine_chunks()
+    parts = [typed_table(schema_curves.HELD, _held(run, lookups)) for run in runs if knows_held(run)]
+    return pa.concat_tables([schema_curves.HELD.arrow().empty_table(), *parts]).combine_chunks()
 
 
 def knows_held(run: PoolRun) -> bool:
@@ -47,7 +47,7 @@ def _held(run: PoolRun, lookups: Lookups) -> dict[str, object]:
     assert finished_us is not None
     held = ~log.refused & (finished_us > log.admitted_us)
     if not held.any():
-        return {column.name: [] for column in schema.HELD.columns}
+        return {column.name: [] for column in schema_curves.HELD.columns}
     begin_us, end_us = log.admitted_us, finished_us
     first_us = np.clip(begin_us + _prefill_us(run), begin_us, end_us)
     as_decoded = run.plan.residence.output == "as_decoded"

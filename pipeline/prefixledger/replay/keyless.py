@@ -21,7 +21,7 @@ _FILES = {
     "removals": schema.REMOVALS,
     "events": schema.EVENTS,
     "replicas": schema.REPLICAS,
-    "held": schema.HELD,
+    "held": schema_curves.HELD,
     "draws": schema_curves.DRAWS,
     "warmups": schema.WARMUPS,
     "ladder": schema_curves.LADDER,
