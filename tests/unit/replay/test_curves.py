@@ -56,7 +56,7 @@ def check_every_capacity(case, ttl):
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_capacity_curve_equals_the_replay_at_every_capacity(seed):
     """From the largest prompt on, with tails, copies, replicas, resets and a TTL."""
     case = random_pool(seed)

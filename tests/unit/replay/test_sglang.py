@@ -122,7 +122,7 @@ def _assert_equal(rng: random.Random, *, skipped: float = 0.0) -> int:
     return sum(r[0] == "evicted" for r in removed)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(rng=st.randoms(use_true_random=False))
 def test_kernel_equals_a_tree_of_nodes(rng):
     """Hits, refusals and removals in their order equal those of a plain radix tree, with replicas, resets and a TTL."""

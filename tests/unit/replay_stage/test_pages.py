@@ -33,7 +33,7 @@ def _written_in_pages(rows, blocks: int):
     return paged
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     logs(ends=True),
     st.sampled_from([2, 3]),

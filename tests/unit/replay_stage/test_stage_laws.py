@@ -38,7 +38,7 @@ def scenarios(draw, profile=None, in_flight=None):
     return Scenario(pool=(pool,)), events
 
 
-@settings(max_examples=100)
+@settings(max_examples=70)
 @given(logs() | logs(skips=True), scenarios())
 def test_books_close_and_the_ladder_equals_the_causes(rows, scenario):
     """Each rung loses exactly the blocks whose rule names its limit, lookup by lookup, for every engine's profile."""
