@@ -75,14 +75,7 @@ def find_askers(log: Log, scenario: Scenario) -> Askers:
     Raises:
         UsageError: A model has no rate.
     """
-    table = log.rows.table
-    simulated = log.rows.is_lookup
-    usage = (
-        ~simulated
-        & pc.and_(
-            pc.not_equal(table["status"], "failed"), pc.equal(table["usage_state"], "present")
-        ).to_numpy()
-    )
+    table, usage = log.rows.table, usage_alone(log)
     rows = np.concatenate([log.lookups.request_row, np.flatnonzero(usage)])
     pool = assign_pools(log.rows, scenario)[rows]
     # Naming the replicas of all rows takes longer than a replay, and only rows with usage alone are told by name.

@@ -101,11 +101,6 @@ def capacity_curve(touches: Touches, *, ttl_us: int | None = None) -> CapacityCu
     return _from_steps(_largest_slots(touches), *_steps(touches, ttl_us)[1:])
 
 
-def replica_capacity_curves(touches: Touches, *, ttl_us: int | None = None) -> tuple[CapacityCurve, ...]:
-    """Return the capacity curve of each replica on its own, see ``capacity_curve``."""
-    return part_capacity_curves(touches, touches.log.replica, touches.log.replicas, ttl_us=ttl_us)
-
-
 def part_capacity_curves(
     touches: Touches, part: NDArray[np.integer], parts: int, *, ttl_us: int | None = None
 ) -> tuple[CapacityCurve, ...]:
@@ -127,11 +122,6 @@ def part_capacity_curves(
 def ttl_curve(touches: Touches) -> TtlCurve:
     """Count the hits at every TTL under unlimited capacity, per replica as routed, summed; resets are honoured."""
     return _from_gaps(*_gaps(touches)[1:])
-
-
-def replica_ttl_curves(touches: Touches) -> tuple[TtlCurve, ...]:
-    """Return the TTL curve of each replica on its own."""
-    return part_ttl_curves(touches, touches.log.replica, touches.log.replicas)
 
 
 def part_ttl_curves(touches: Touches, part: NDArray[np.integer], parts: int) -> tuple[TtlCurve, ...]:

@@ -17,8 +17,8 @@ from prefixledger.replay.curves import (
     CapacityCurve,
     TtlCurve,
     capacity_curve,
-    replica_capacity_curves,
-    replica_ttl_curves,
+    part_capacity_curves,
+    part_ttl_curves,
     thin,
     ttl_curve,
 )
@@ -171,10 +171,15 @@ def test_curves_of_the_replicas_sum_to_the_curve(seed):
     case = random_pool(seed)
     touches = touches_of(case)
     capacities = np.arange(case.largest, case.largest + 40)
-    parts = [curve.hits_at(capacities) for curve in replica_capacity_curves(touches, ttl_us=case.ttl)]
+    parts = [
+        curve.hits_at(capacities)
+        for curve in part_capacity_curves(touches, touches.log.replica, touches.log.replicas, ttl_us=case.ttl)
+    ]
     assert np.array_equal(np.sum(parts, axis=0), capacity_curve(touches, ttl_us=case.ttl).hits_at(capacities))
     ttls = np.arange(80)
-    parts = [curve.hits_at(ttls) for curve in replica_ttl_curves(touches)]
+    parts = [
+        curve.hits_at(ttls) for curve in part_ttl_curves(touches, touches.log.replica, touches.log.replicas)
+    ]
     assert np.array_equal(np.sum(parts, axis=0), ttl_curve(touches).hits_at(ttls))
 
 
