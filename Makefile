@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint bench screenshots clean
+.PHONY: demo test lint bench schema screenshots clean
 
 demo: $(STAMP)
 	@mkdir -p out
@@ -21,6 +21,9 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py
+
+schema: $(STAMP)
+	$(BIN)/python -m prefixledger.report.document.schema reports/schema/report.schema.json
 
 screenshots: demo
 	$(BIN)/python benchmarks/screenshots.py out/demo.html out/screenshots

@@ -95,4 +95,4 @@ def _of_workspace(folder: Path) -> dict[str, Any]:
                 place=Place(str(folder)),
                 hint="run prefixledger replay again",
             ) from error
-    return twin(view)
+    return dict(twin(view))

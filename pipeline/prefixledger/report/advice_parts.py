@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from prefixledger.report.numbers import amount, iso, money, percent, significant, span
 
 if TYPE_CHECKING:
     from prefixledger.advice.parts import Decision, Effect, Recommendation
+    from prefixledger.report import document
     from prefixledger.report.view import ReportView
 
 LINES = 3
@@ -95,7 +96,7 @@ def advice_lines(view: ReportView) -> tuple[str, ...]:
     return (f"To do, of {advice.tried} changes that were replayed on this log:", *lines) if lines else ()
 
 
-def recommendation_value(one: Recommendation) -> dict[str, Any]:
+def recommendation_value(one: Recommendation) -> document.Recommendation:
     """Return a piece of advice; what it saves is that of the stretch that it was judged on."""
     effect = effect_value(one.effect)
     return {
@@ -116,7 +117,7 @@ def recommendation_value(one: Recommendation) -> dict[str, Any]:
     }
 
 
-def advice_value(view: ReportView) -> dict[str, Any]:
+def advice_value(view: ReportView) -> document.Advice:
     """Return what belongs to no single piece of advice."""
     advice = view.advice
     return {
@@ -128,7 +129,7 @@ def advice_value(view: ReportView) -> dict[str, Any]:
     }
 
 
-def effect_value(effect: Effect) -> dict[str, Any]:
+def effect_value(effect: Effect) -> document.Effect:
     """Return what a change comes to."""
     return {
         "from": iso(effect.from_us),
@@ -147,7 +148,7 @@ def effect_value(effect: Effect) -> dict[str, Any]:
     }
 
 
-def decision_value(one: Decision) -> dict[str, Any]:
+def decision_value(one: Decision) -> document.Decision:
     """Return what to do about one shared prefix."""
     return {
         "prefix": one.key,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from prefixledger.report.numbers import amount, count, money, percent, significant
+from prefixledger.report.numbers import amount, count, finite, money, percent, significant
 
 if TYPE_CHECKING:
-    from prefixledger.attribute.reconcile import Reconciliation
+    from prefixledger.attribute.reconcile import Held, Reconciliation
+    from prefixledger.report import document
 
 DIFFERENCE_NAMES = {
     "not_in_log": "On the invoice, not in the log",
@@ -44,39 +45,47 @@ def coverage_sentence(found: Reconciliation) -> str:
     return f"{sentence}."
 
 
-def reconciliation_value(found: Reconciliation) -> dict[str, Any]:
+def reconciliation_value(found: Reconciliation) -> document.Reconciliation:
     """Return it for the JSON twin."""
     return {
         "currency": found.currency,
         "coverage": significant(found.coverage),
         "log_tokens": found.log_tokens,
         "invoice_tokens": found.invoice_tokens,
-        "log_cost": significant(found.log_cost),
-        "invoice_cost": significant(found.invoice_cost),
+        "log_cost": finite(found.log_cost),
+        "invoice_cost": finite(found.invoice_cost),
         "lines_outside": found.outside,
         "lines_in_other_currency": found.other_currency,
         "by_kind": [
             {"kind": kind, "log_tokens": log, "invoice_tokens": bill} for kind, log, bill in found.by_kind
         ],
         "differences": [
-            {"difference": name, "model_days": days, "tokens": tokens, "cost": significant(cost)}
+            {"difference": name, "model_days": days, "tokens": tokens, "cost": finite(cost)}
             for name, days, tokens, cost in found.differences
         ],
-        "by_model_day": [
-            {
-                "model": day.model,
-                "day": day.day,
-                "difference": day.difference,
-                "requests": day.requests,
-                **{
-                    f"log_{kind}_tokens": day.log_tokens.get(kind, 0)
-                    for kind in KIND_NAMES
-                    if kind != "other"
-                },
-                **{f"invoice_{kind}_tokens": day.invoice_tokens.get(kind) for kind in KIND_NAMES},
-                "log_cost": significant(day.log_cost),
-                "invoice_cost": significant(day.invoice_cost),
-            }
-            for day in found.days
-        ],
+        "by_model_day": [_day_value(day) for day in found.days],
+    }
+
+
+def _day_value(day: Held) -> document.InvoiceDay:
+    """Return one model on one day; a log knows no other kinds."""
+    log, invoice = day.log_tokens, day.invoice_tokens
+    return {
+        "model": day.model,
+        "day": day.day,
+        "difference": day.difference,
+        "requests": day.requests,
+        "log_uncached_input_tokens": log.get("uncached_input", 0),
+        "log_cache_read_tokens": log.get("cache_read", 0),
+        "log_cache_write_tokens": log.get("cache_write", 0),
+        "log_cache_write_long_tokens": log.get("cache_write_long", 0),
+        "log_output_tokens": log.get("output", 0),
+        "invoice_uncached_input_tokens": invoice.get("uncached_input"),
+        "invoice_cache_read_tokens": invoice.get("cache_read"),
+        "invoice_cache_write_tokens": invoice.get("cache_write"),
+        "invoice_cache_write_long_tokens": invoice.get("cache_write_long"),
+        "invoice_output_tokens": invoice.get("output"),
+        "invoice_other_tokens": invoice.get("other"),
+        "log_cost": significant(day.log_cost),
+        "invoice_cost": significant(day.invoice_cost),
     }

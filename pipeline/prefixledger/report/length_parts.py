@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from prefixledger.report.books import rate
 from prefixledger.report.numbers import clean, count, percent, significant, whole
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import pyarrow as pa
+
+    from prefixledger.report import document
 
 _FEWEST = 5
 """Requests that a range needs to be called dead: with fewer, chance alone may read nothing."""
@@ -111,7 +113,7 @@ def _bands(rows: Sequence[LengthRange]) -> list[str]:
     return found
 
 
-def length_value(row: LengthRange) -> dict[str, Any]:
+def length_value(row: LengthRange) -> document.LengthRange:
     """Return one range for the JSON twin."""
     return {
         "model": row.model,

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from prefixledger.report.numbers import amount, clean, count, iso, percent, significant
+from prefixledger.report.numbers import amount, clean, count, finite, iso, percent, significant
 from prefixledger.report.parts import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from prefixledger.report import document
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ def ttl_changes(mart: pa.Table) -> tuple[TtlChange, ...]:
     return tuple(found)
 
 
-def gap_value(row: GapRange) -> dict[str, Any]:
+def gap_value(row: GapRange) -> document.GapRange:
     """Return one range of gaps for the twin."""
     return {
         "model": row.model,
@@ -112,7 +114,7 @@ def gap_value(row: GapRange) -> dict[str, Any]:
     }
 
 
-def ttl_change_value(row: TtlChange) -> dict[str, Any]:
+def ttl_change_value(row: TtlChange) -> document.TtlChange:
     """Return one change of a lifetime for the twin."""
     return {
         "model": row.model,
@@ -121,8 +123,8 @@ def ttl_change_value(row: TtlChange) -> dict[str, Any]:
         "at": iso(row.at_us),
         "requests_before": row.requests_before,
         "requests_since": row.requests_since,
-        "long_share_before": significant(row.long_share_before),
-        "long_share_since": significant(row.long_share_since),
+        "long_share_before": finite(row.long_share_before),
+        "long_share_since": finite(row.long_share_since),
         "clients_before": list(row.clients_before),
         "clients_since": list(row.clients_since),
         "written_tokens_since": row.written_tokens_since,

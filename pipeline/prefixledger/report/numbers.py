@@ -6,7 +6,7 @@ import datetime as dt
 import math
 import unicodedata
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 from zoneinfo import ZoneInfo
 
 if TYPE_CHECKING:
@@ -176,6 +176,14 @@ def local_time(at_us: int, window: Window) -> dt.datetime:
     return (_EPOCH + dt.timedelta(microseconds=at_us)).astimezone(zone)
 
 
+@overload
+def iso(at_us: int) -> str: ...
+
+
+@overload
+def iso(at_us: int | None) -> str | None: ...
+
+
 def iso(at_us: int | None) -> str | None:
     """Return a time in UTC as ISO 8601 to the microsecond, for the JSON twin and the CSVs."""
     if at_us is None:
@@ -188,6 +196,17 @@ def significant(value: float | Decimal | None) -> float | int | None:
     """Round to 6 significant digits for the JSON twin; what is not finite becomes None."""
     if value is None or not math.isfinite(value):
         return None
+    return finite(value)
+
+
+def finite(value: float | Decimal) -> float | int:
+    """Round to 6 significant digits for the JSON twin where null is no answer.
+
+    Raises:
+        ValueError: It is not finite.
+    """
+    if not math.isfinite(value):
+        raise ValueError(f"{value} is no number for a report")
     rounded = float(f"{float(value):.6g}")
     return int(rounded) if rounded.is_integer() and abs(rounded) < 2**53 else rounded
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from prefixledger.attribute.policy import PolicyError, policy_error
 from prefixledger.config.units import datetime_us
@@ -12,6 +12,8 @@ from prefixledger.report.numbers import iso, significant
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from prefixledger.report import document
 
 KINDS = {
     "read_less": "The service read less than the replay",
@@ -144,7 +146,7 @@ def policy(days: pa.Table, disagreements: pa.Table) -> Policy | None:
     )
 
 
-def policy_value(policy: Policy, *, show_ids: bool) -> dict[str, Any]:
+def policy_value(policy: Policy, *, show_ids: bool) -> document.Policy:
     """Return it for the JSON twin."""
     return {
         "reproduced": policy.error.reproduced,

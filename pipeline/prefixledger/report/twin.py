@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 from prefixledger.report import twin_parts
 from prefixledger.report.advice_parts import advice_value, recommendation_value
@@ -10,34 +10,33 @@ from prefixledger.report.heat_map import rows_of
 from prefixledger.report.invoice_parts import reconciliation_value
 from prefixledger.report.length_parts import length_value
 from prefixledger.report.lifetime_parts import gap_value, ttl_change_value
-from prefixledger.report.numbers import iso, significant
+from prefixledger.report.numbers import finite, iso, significant
 from prefixledger.report.policy_parts import policy_value
 from prefixledger.report.ranking import ranking
 from prefixledger.report.twin_curves import curves_value
 from prefixledger.report.twin_money import spend_value
 from prefixledger.report.verdict import verdict
-from prefixledger.schema import CAUSES
 
 if TYPE_CHECKING:
     from prefixledger.attribute.spread import Spread
+    from prefixledger.report import document
     from prefixledger.report.books import Book, Observed
     from prefixledger.report.parts import Cost, ReplicaSlice
     from prefixledger.report.view import Earlier, ReportView, Result
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Literal[1] = 1
 GENERATOR = "prefixledger"
 
 
-def twin(view: ReportView, *, show_ids: bool = False) -> dict[str, Any]:
+def twin(view: ReportView, *, show_ids: bool = False) -> document.Report:
     """Return the report as plain JSON values; floats have 6 significant digits, and nothing is NaN.
 
     Args:
         view: The data.
         show_ids: Whether request ids are given whole.
     """
-    scenarios = [_scenario(result) for result in view.results]
-    first = dict(scenarios[0])
-    first.pop("name")
+    replayed = [_replayed(result) for result in view.results]
+    names = [result.name for result in view.results]
     return {
         "schema_version": SCHEMA_VERSION,
         "generator": f"{GENERATOR} {view.made.version}",
@@ -45,8 +44,8 @@ def twin(view: ReportView, *, show_ids: bool = False) -> dict[str, Any]:
         "inputs": [twin_parts.input_value(source) for source in view.sources],
         "window": twin_parts.window_value(view),
         "before": None if view.earlier is None else _before(view.earlier),
-        "scenarios": scenarios,
-        **first,
+        "scenarios": [{"name": name, **one} for name, one in zip(names, replayed, strict=True)],
+        **replayed[0],
         "timeline": twin_parts.timeline_value(view),
         "breakdowns": twin_parts.breakdowns_value(view),
         "prefixes": [twin_parts.prefix_value(prefix) for prefix in view.prefixes.rows],
@@ -78,7 +77,7 @@ def twin(view: ReportView, *, show_ids: bool = False) -> dict[str, Any]:
     }
 
 
-def _before(was: Earlier) -> dict[str, Any]:
+def _before(was: Earlier) -> document.Before:
     """Return the stretch before the window, as long as it is."""
     return {
         "from": iso(was.from_us),
@@ -86,12 +85,12 @@ def _before(was: Earlier) -> dict[str, Any]:
         "basis": was.book.basis,
         **_book(was.book),
         "ideal_hit_rate": significant(was.ideal_hit_rate),
-        "by_cause": {cause: was.book.misses.get(cause, 0) for cause in CAUSES},
+        "by_cause": twin_parts.all_tokens(was.book.misses),
         "multipliers": {currency: significant(value) for currency, value in was.multipliers.items()},
     }
 
 
-def _slice(one: ReplicaSlice) -> dict[str, Any]:
+def _slice(one: ReplicaSlice) -> document.ReplicaSlice:
     """Return one replica in one slice of time; of many replicas only the busiest are given."""
     return {
         "replica": one.replica,
@@ -103,12 +102,11 @@ def _slice(one: ReplicaSlice) -> dict[str, Any]:
     }
 
 
-def _scenario(result: Result) -> dict[str, Any]:
+def _replayed(result: Result) -> document.Replayed:
     return {
-        "name": result.name,
         "totals": _totals(result),
         "misses": {
-            "by_cause": {cause: result.total.misses.get(cause, 0) for cause in CAUSES},
+            "by_cause": twin_parts.all_tokens(result.total.misses),
             "by_detail": {detail.key: detail.tokens for detail in result.details},
         },
         "observed": None if result.observed is None else _observed(result.observed),
@@ -137,15 +135,15 @@ def _scenario(result: Result) -> dict[str, Any]:
     }
 
 
-def _seeds(spread: Spread) -> dict[str, Any]:
+def _seeds(spread: Spread) -> document.Seeds:
     return {
         "seeds": spread.seeds,
-        "token_hit_rate_low": significant(spread.low),
-        "token_hit_rate_high": significant(spread.high),
+        "token_hit_rate_low": finite(spread.low),
+        "token_hit_rate_high": finite(spread.high),
     }
 
 
-def _totals(result: Result) -> dict[str, Any]:
+def _totals(result: Result) -> document.Totals:
     return {
         **_book(result.total),
         "failed_requests": result.failed_requests,
@@ -157,7 +155,7 @@ def _totals(result: Result) -> dict[str, Any]:
     }
 
 
-def _book(book: Book) -> dict[str, Any]:
+def _book(book: Book) -> document.Book:
     return {
         "requests": book.requests,
         "prompt_tokens": book.prompt_tokens,
@@ -170,7 +168,7 @@ def _book(book: Book) -> dict[str, Any]:
     }
 
 
-def _observed(observed: Observed) -> dict[str, Any]:
+def _observed(observed: Observed) -> document.Observed:
     return {
         "prompt_tokens": observed.book.prompt_tokens,
         "cached_tokens": observed.book.hit_tokens,
@@ -186,15 +184,15 @@ def _observed(observed: Observed) -> dict[str, Any]:
         "unpredicted_hit_tokens": observed.unpredicted_hit_tokens,
         "compared": twin_parts.compared_value(observed),
         "by_replica_hour": [twin_parts.observed_hour_value(hour) for hour in observed.hours],
-        "by_cause": {cause: observed.book.misses.get(cause, 0) for cause in CAUSES},
+        "by_cause": twin_parts.all_tokens(observed.book.misses),
     }
 
 
-def _cost(cost: Cost) -> dict[str, Any]:
+def _cost(cost: Cost) -> document.Cost:
     return {
         "currency": cost.currency,
-        "uncached": significant(cost.uncached),
-        "actual": significant(cost.actual),
+        "uncached": finite(cost.uncached),
+        "actual": finite(cost.actual),
         "logged": significant(cost.logged),
         "logged_high": significant(cost.logged_high),
         "output": significant(cost.output),
@@ -202,6 +200,6 @@ def _cost(cost: Cost) -> dict[str, Any]:
         "saved_share": significant(cost.saved_share),
         "multiplier": significant(cost.multiplier),
         "effective_tokens": cost.effective_tokens,
-        "break_even": {source: significant(rate) for source, rate in cost.break_even.items()},
-        "by_cause": {cause: significant(cost.by_cause.get(cause, 0)) for cause in CAUSES},
+        "break_even": {source: finite(rate) for source, rate in cost.break_even.items()},
+        "by_cause": twin_parts.all_money(cost.by_cause),
     }

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from prefixledger.report.books import rate
 from prefixledger.report.heat_map import MOST_REPLICAS
-from prefixledger.report.numbers import iso, significant
+from prefixledger.report.numbers import finite, iso, significant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from prefixledger.report import document
     from prefixledger.report.curve_parts import CapacityMark, Curves
     from prefixledger.report.view import ReportView
 
 GIB = 1 << 30
 
 
-def curves_value(view: ReportView) -> dict[str, Any]:
+def curves_value(view: ReportView) -> document.Curves:
     """Return the points of all curves, and today's settings."""
     return {
         "capacity": [
@@ -34,7 +35,7 @@ def curves_value(view: ReportView) -> dict[str, Any]:
         "ttl": [
             {
                 "pool": c.pool,
-                "ttl_s": significant(p.ttl_s),
+                "ttl_s": finite(p.ttl_s),
                 "hit_tokens": p.hit_tokens,
                 "token_hit_rate": significant(rate(p.hit_tokens, c.prompt_tokens)),
                 "multiplier": significant(p.multiplier),
@@ -70,14 +71,14 @@ def curves_value(view: ReportView) -> dict[str, Any]:
                 "pool": c.pool,
                 "model": m.model,
                 "axis": m.axis,
-                "mean_error_pp": significant(m.mean_error_pp),
-                "worst_error_pp": significant(m.worst_error_pp),
-                "worst_at": significant(m.worst_at),
+                "mean_error_pp": finite(m.mean_error_pp),
+                "worst_error_pp": finite(m.worst_error_pp),
+                "worst_at": finite(m.worst_at),
                 "good_enough": m.good_enough,
                 "ks_statistic": significant(m.statistic),
                 "p_value": significant(m.p_value),
-                "parameters": {name: significant(value) for name, value in m.parameters},
-                "points": [{"at": significant(at), "hit_tokens": significant(hits)} for at, hits in m.points],
+                "parameters": {name: finite(value) for name, value in m.parameters},
+                "points": [{"at": finite(at), "hit_tokens": finite(hits)} for at, hits in m.points],
             }
             for c in view.curves
             for m in c.models
@@ -88,7 +89,7 @@ def curves_value(view: ReportView) -> dict[str, Any]:
                 "kind": p.kind,
                 "name": p.name,
                 "axis": p.axis,
-                "at": significant(p.at) if p.axis == "ttl" else int(p.at),
+                "at": finite(p.at) if p.axis == "ttl" else int(p.at),
                 "prompt_tokens": p.prompt_tokens,
                 "hit_tokens": p.hit_tokens,
                 "token_hit_rate": significant(rate(p.hit_tokens, p.prompt_tokens)),
@@ -102,7 +103,7 @@ def curves_value(view: ReportView) -> dict[str, Any]:
     }
 
 
-def _held(curves: Curves) -> Iterator[dict[str, Any]]:
+def _held(curves: Curves) -> Iterator[document.Held]:
     """Yield what running requests held in each slice, of the replicas with the busiest moments."""
     shown = {one.replica for one in curves.held_by_replica[:MOST_REPLICAS]}
     for one in curves.held:
@@ -111,17 +112,17 @@ def _held(curves: Curves) -> Iterator[dict[str, Any]]:
                 "pool": curves.pool,
                 "replica": one.replica,
                 "at": iso(one.at_us),
-                "length_s": significant(one.length_us / 1e6),
+                "length_s": finite(one.length_us / 1e6),
                 "capacity_blocks": curves.capacity_today,
                 "peak_held_blocks": one.peak_blocks,
-                "mean_held_blocks": significant(one.mean_blocks),
+                "mean_held_blocks": finite(one.mean_blocks),
             }
 
 
-def _bound(curves: Curves) -> dict[str, Any] | None:
+def _bound(curves: Curves) -> document.Bound | None:
     """Return what eviction takes today, parted into what a better policy could keep and what needs memory."""
     bound = curves.bound
-    if bound is None:
+    if bound is None or curves.capacity_today is None:  # without a limit nothing is evicted
         return None
     return {
         "pool": curves.pool,
@@ -135,7 +136,7 @@ def _bound(curves: Curves) -> dict[str, Any] | None:
     }
 
 
-def _mark(curves: Curves, mark: CapacityMark) -> dict[str, Any]:
+def _mark(curves: Curves, mark: CapacityMark) -> document.Mark:
     """Return a capacity in every unit; per replica, but for ``replicas``."""
     size = curves.kv_bytes(mark.capacity_blocks)
     return {

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from prefixledger.report.numbers import significant
+from prefixledger.report.numbers import finite, significant
 
 if TYPE_CHECKING:
+    from prefixledger.report import document
     from prefixledger.report.money import Spend
 
 
-def spend_value(row: Spend) -> dict[str, Any]:
+def spend_value(row: Spend) -> document.Spend:
     """Return what some lookups cost; a saving below 0 is a loss."""
     return {
         "field": row.field,
@@ -23,10 +24,10 @@ def spend_value(row: Spend) -> dict[str, Any]:
         "written_tokens": row.written_tokens,
         "uncached_tokens": row.uncached_tokens,
         "unread_tokens": row.unread_tokens,
-        "uncached": significant(row.uncached),
-        "actual": significant(row.actual),
-        "output": significant(row.output),
-        "saved": significant(row.saved),
+        "uncached": finite(row.uncached),
+        "actual": finite(row.actual),
+        "output": finite(row.output),
+        "saved": finite(row.saved),
         "saved_share": significant(row.saved_share),
-        "wasted": significant(row.wasted),
+        "wasted": finite(row.wasted),
     }

@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from prefixledger.ids import short_id
 from prefixledger.report.books import rate
-from prefixledger.report.numbers import iso, significant
+from prefixledger.report.numbers import finite, iso, significant
 from prefixledger.report.ranking import melting
 from prefixledger.schema import CAUSES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from decimal import Decimal
+
+    from prefixledger.report import document
     from prefixledger.report.books import Engines, Observed, ObservedHour
     from prefixledger.report.parts import Finding, Prefix, Source
     from prefixledger.report.view import ReportView
 
 
-def input_value(source: Source) -> dict[str, Any]:
+def some_tokens(misses: Mapping[str, int]) -> document.SomeTokensByCause:
+    """Return the missed tokens of the causes that took any, in the order of causes."""
+    return {cause: tokens for cause in CAUSES if (tokens := misses.get(cause, 0))}
+
+
+def all_tokens(misses: Mapping[str, int]) -> document.TokensByCause:
+    """Return the missed tokens of every cause."""
+    every = {cause: misses.get(cause, 0) for cause in CAUSES}
+    return cast("document.TokensByCause", every)  # the schema of the type is held against CAUSES by a test
+
+
+def all_money(costs: Mapping[str, Decimal]) -> document.MoneyByCause:
+    """Return what the misses of every cause cost."""
+    return cast("document.MoneyByCause", {cause: finite(costs.get(cause, 0)) for cause in CAUSES})
+
+
+def input_value(source: Source) -> document.Input:
     """Return the account of one input."""
     return {
         "path": source.path,
@@ -38,7 +58,7 @@ def input_value(source: Source) -> dict[str, Any]:
     }
 
 
-def window_value(view: ReportView) -> dict[str, Any]:
+def window_value(view: ReportView) -> document.Window:
     """Return what the report covers; times in UTC."""
     window = view.window
     return {
@@ -52,7 +72,7 @@ def window_value(view: ReportView) -> dict[str, Any]:
     }
 
 
-def timeline_value(view: ReportView) -> dict[str, Any]:
+def timeline_value(view: ReportView) -> document.Timeline:
     """Return the slices of time; causes that took nothing in a slice are left out."""
     return {
         "width_s": view.timeline.width_s,
@@ -62,14 +82,14 @@ def timeline_value(view: ReportView) -> dict[str, Any]:
                 "requests": b.requests,
                 "prompt_tokens": b.prompt_tokens,
                 "hit_tokens": b.hit_tokens,
-                "by_cause": {cause: tokens for cause in CAUSES if (tokens := b.misses.get(cause, 0))},
+                "by_cause": some_tokens(b.misses),
             }
             for b in view.timeline.buckets
         ],
     }
 
 
-def breakdowns_value(view: ReportView) -> list[dict[str, Any]]:
+def breakdowns_value(view: ReportView) -> list[document.Breakdown]:
     """Return the books by field of the log."""
     return [
         {
@@ -81,7 +101,7 @@ def breakdowns_value(view: ReportView) -> list[dict[str, Any]]:
                     "requests": g.requests,
                     "prompt_tokens": g.prompt_tokens,
                     "hit_tokens": g.hit_tokens,
-                    "by_cause": {cause: tokens for cause in CAUSES if (tokens := g.misses.get(cause, 0))},
+                    "by_cause": some_tokens(g.misses),
                 }
                 for g in breakdown.groups
             ],
@@ -90,7 +110,7 @@ def breakdowns_value(view: ReportView) -> list[dict[str, Any]]:
     ]
 
 
-def prefix_value(p: Prefix) -> dict[str, Any]:
+def prefix_value(p: Prefix) -> document.Prefix:
     """Return one shared prefix; ``below_`` sums are never to be added."""
     return {
         "key": p.key,
@@ -115,11 +135,11 @@ def prefix_value(p: Prefix) -> dict[str, Any]:
         else significant(p.uncached_cost - p.paid_cost),
         "excess_cost": significant(p.excess_cost),
         "below_excess_cost": significant(p.below_excess_cost),
-        "by_cause": {cause: tokens for cause in CAUSES if (tokens := p.misses.get(cause, 0))},
+        "by_cause": some_tokens(p.misses),
     }
 
 
-def replicas_value(view: ReportView) -> list[dict[str, Any]]:
+def replicas_value(view: ReportView) -> list[document.Replica]:
     """Return load and hits of every replica."""
     requests = sum(r.requests for r in view.replicas)
     return [
@@ -132,15 +152,15 @@ def replicas_value(view: ReportView) -> list[dict[str, Any]]:
             "prefill_tokens": r.prefill_tokens,
             "token_hit_rate": significant(rate(r.hit_tokens, r.prompt_tokens)),
             "peak_in_flight": r.peak_in_flight,
-            "waited_s": significant(r.waited_us / 1e6),
-            "longest_wait_s": significant(r.longest_wait_us / 1e6),
-            "by_cause": {cause: tokens for cause in CAUSES if (tokens := r.misses.get(cause, 0))},
+            "waited_s": finite(r.waited_us / 1e6),
+            "longest_wait_s": finite(r.longest_wait_us / 1e6),
+            "by_cause": some_tokens(r.misses),
         }
         for r in view.replicas
     ]
 
 
-def branches_value(view: ReportView) -> list[dict[str, Any]]:
+def branches_value(view: ReportView) -> list[document.Branch]:
     """Return the rules by which routers placed the lookups."""
     return [
         {
@@ -155,7 +175,7 @@ def branches_value(view: ReportView) -> list[dict[str, Any]]:
     ]
 
 
-def balance_value(view: ReportView) -> list[dict[str, Any]]:
+def balance_value(view: ReportView) -> list[document.Balance]:
     """Return how even the load of every pool is: the busiest replica over the mean."""
     return [
         {
@@ -166,13 +186,13 @@ def balance_value(view: ReportView) -> list[dict[str, Any]]:
             "imbalance_requests": significant(b.imbalance_requests),
             "imbalance_prefill": significant(b.imbalance_prefill),
             "peak_in_flight": b.peak_in_flight,
-            "waited_s": significant(b.waited_us / 1e6),
+            "waited_s": finite(b.waited_us / 1e6),
         }
         for b in view.balances
     ]
 
 
-def routing_value(view: ReportView) -> list[dict[str, Any]]:
+def routing_value(view: ReportView) -> list[document.Routing]:
     """Return the same lookups under other routings."""
     return [
         {
@@ -194,13 +214,13 @@ def routing_value(view: ReportView) -> list[dict[str, Any]]:
             "melts_a_replica": melts,
             "peak_in_flight": o.peak_in_flight,
             "waited_s": significant(o.waited_us / 1e6),
-            "by_cause": {cause: tokens for cause in CAUSES if (tokens := o.misses.get(cause, 0))},
+            "by_cause": some_tokens(o.misses),
         }
         for o, melts in zip(view.routing, melting(view.routing), strict=True)
     ]
 
 
-def events_value(view: ReportView) -> list[dict[str, Any]]:
+def events_value(view: ReportView) -> list[document.Event]:
     """Return the resets and what followed."""
     return [
         {
@@ -218,7 +238,7 @@ def events_value(view: ReportView) -> list[dict[str, Any]]:
     ]
 
 
-def silent_writes_value(view: ReportView) -> list[dict[str, Any]]:
+def silent_writes_value(view: ReportView) -> list[document.SilentWrite]:
     """Return the caches that were written on a day and never read."""
     return [
         {
@@ -233,7 +253,7 @@ def silent_writes_value(view: ReportView) -> list[dict[str, Any]]:
     ]
 
 
-def compared_value(observed: Observed) -> dict[str, Any] | None:
+def compared_value(observed: Observed) -> document.Compared | None:
     """Return the lookups that have both keys and usage; None where there are none."""
     both = observed.compared
     if both is None:
@@ -247,12 +267,12 @@ def compared_value(observed: Observed) -> dict[str, Any] | None:
         "simulated_hit_rate": significant(rate(both.simulated_hit_tokens, both.prompt_tokens)),
         "observed_hit_rate": significant(rate(both.reported_hit_tokens, both.prompt_tokens)),
         "ideal_hit_rate": significant(rate(observed.both_ideal_tokens, both.prompt_tokens)),
-        "gap_pp": significant(both.gap_pp),
+        "gap_pp": finite(both.gap_pp),
         "above_ceiling_tokens": observed.above_ceiling_tokens,
     }
 
 
-def observed_hour_value(hour: ObservedHour) -> dict[str, Any]:
+def observed_hour_value(hour: ObservedHour) -> document.ObservedHour:
     """Return one hour of one replica."""
     return {
         "replica": hour.replica,
@@ -271,7 +291,7 @@ def observed_hour_value(hour: ObservedHour) -> dict[str, Any]:
     }
 
 
-def engines_value(engines: Engines) -> dict[str, Any]:
+def engines_value(engines: Engines) -> document.Engines:
     """Return what engines said of their caches."""
     hits, queries = engines.counted
     simulated, ideal, asked = engines.replayed
@@ -307,7 +327,7 @@ def engines_value(engines: Engines) -> dict[str, Any]:
     }
 
 
-def finding_value(f: Finding, *, show_ids: bool) -> dict[str, Any]:
+def finding_value(f: Finding, *, show_ids: bool) -> document.Finding:
     """Return one finding; ids are shortened unless shown."""
     return {
         "kind": f.kind,

@@ -56,7 +56,7 @@ def write(view: ReportView, output: Path, *, force: bool = False, show_ids: bool
         UsageError: The name does not fit, something of somebody else is in the way, or the place cannot be written.
     """
     written = check(output, force=force)
-    values = twin(view, show_ids=show_ids)
+    values: dict[str, Any] = dict(twin(view, show_ids=show_ids))
     page = html(view, show_ids=show_ids)
     try:
         sweep_beside(written.html)

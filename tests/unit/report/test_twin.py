@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import io
 import json
@@ -13,11 +14,13 @@ import jsonschema
 import pytest
 
 import report_data
+from prefixledger.report.document.schema import text
 from prefixledger.report.parts import Cost, Finding, Group
 from prefixledger.report.tables import tables
 from prefixledger.report.twin import twin
 from prefixledger.resources import read_text
 from prefixledger.schema import CAUSES
+from support import ROOT
 
 if TYPE_CHECKING:
     from prefixledger.report.view import ReportView
@@ -31,6 +34,56 @@ def test_twin_follows_its_schema(make: object) -> None:
     """Every state validates, and the schema itself is one."""
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     jsonschema.validate(json.loads(json.dumps(twin(make()), allow_nan=False)), SCHEMA)  # type: ignore[operator]
+
+
+def test_the_published_schema_is_that_of_the_types() -> None:
+    """``make schema`` writes it; what the builders may return and what is published are one."""
+    assert text() == read_text("reports", "schema/report.schema.json")
+
+
+def test_the_schema_names_every_cause_in_order() -> None:
+    """The types of the accounts by cause list the causes again."""
+    for name in ("TokensByCause", "MoneyByCause"):
+        closed = SCHEMA["$defs"][name]
+        assert (*closed["properties"],) == (*closed["required"],) == CAUSES
+        assert closed["additionalProperties"] is False
+
+
+def test_every_key_of_a_report_is_in_the_schema() -> None:
+    """Nothing is written that the schema does not describe, and only what is not known is null."""
+    closed = copy.deepcopy(SCHEMA)
+    for one in (closed, *closed["$defs"].values()):
+        if "properties" in one:
+            one["additionalProperties"] = False
+    for make in STATES:
+        jsonschema.validate(json.loads(json.dumps(twin(make()))), closed)
+
+
+def test_reports_that_were_written_before_still_validate() -> None:
+    """One kept report for each form of ``report.json``, cut to the first row of each list."""
+    kept = sorted((ROOT / "tests" / "kept").glob("report-*.json"))
+    assert kept
+    for path in kept:
+        jsonschema.validate(json.loads(path.read_text(encoding="utf-8")), SCHEMA)
+
+
+def test_what_the_schema_forbids_is_refused() -> None:
+    """A token too few, a cause of another name, a lost section: each is seen."""
+    value = json.loads(json.dumps(twin(report_data.week())))
+    for wrong in (
+        value | {"prefixes": [value["prefixes"][0] | {"requests": -1}]},
+        value | {"misses": {"by_cause": value["misses"]["by_cause"] | {"weather": 1}, "by_detail": {}}},
+        value
+        | {
+            "timeline": {
+                "width_s": 3600,
+                "slices": [value["timeline"]["slices"][0] | {"by_cause": {"weather": 1}}],
+            }
+        },
+        {key: one for key, one in value.items() if key != "gaps"},
+    ):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, SCHEMA)
 
 
 def test_twin_has_every_promised_key() -> None:
