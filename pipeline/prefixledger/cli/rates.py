@@ -11,8 +11,19 @@ from prefixledger.cli.options import json_option, talk_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from decimal import Decimal
 
     from prefixledger.economics.rate_sheet import RateSheet
+
+
+NO_LIMIT = "any"
+_MANY, _MOST = 1000, 1_000_000
+_LIFETIMES = (
+    "written for", "reads that pay", "mean gap below", "reads to keep", "keep it for", "chance of return", "pause below",
+)  # fmt: skip
+"""A write; reads of it that pay for it; mean gap below which that pays; reads that cost less than another write, how long these
+keep it, and the chance of a use from which on one more pays; the pause through which one read a lifetime costs less than to
+write for the shortest lifetime after it."""
 
 
 @click.command()
@@ -57,7 +68,9 @@ def rates(model: str, provider: str | None, at: str | None, as_json: bool) -> No
                 for name, rule in rules.items()
             ]
             print_table(console, (title, "value", "from"), rows)
-    for line in _lifetimes(sheet):
+    if lived := list(_lifetimes(sheet)):
+        print_table(console, _LIFETIMES, lived, tuple(range(1, len(_LIFETIMES))))
+    for line in _thresholds(sheet):
         click.echo(line)
     if sheet.explicit_profile:
         click.echo(f"what is asked for explicitly is replayed by: profile {sheet.explicit_profile}")
@@ -90,17 +103,54 @@ def _prices(sheet: RateSheet) -> Iterator[tuple[str, str, str, str, str]]:
         yield "", "output", f"{tier.output.normalize():f}", "", ""
 
 
-def _lifetimes(sheet: RateSheet) -> Iterator[str]:
+def _lifetimes(sheet: RateSheet) -> Iterator[tuple[str, ...]]:
     """Say what the prices of the shortest prompts mean for lifetimes; other lengths differ in the base price."""
     for tier in sheet.tiers[:1]:
-        timed = {ttl: pings for ttl, pings in tier.most_pings.items() if ttl != "any" and pings is not None}
-        for ttl, pings in timed.items():
-            yield f"keeping what is written for {ttl} alive by reads costs less than to write it again up to {pings} reads"
-        if tier.long_ttl_share is not None and len(timed) > 1:
-            short, *_, long = timed
+        for one in tier.lifetimes:
+            yield (
+                one.ttl,
+                NO_LIMIT if one.reads_per_write is None else str(one.reads_per_write),
+                NO_LIMIT if one.mean_gap_s is None else _time(float(one.mean_gap_s)),
+                NO_LIMIT if one.pings is None else str(one.pings),
+                NO_LIMIT if one.bridged_s is None else _time(one.bridged_s),
+                NO_LIMIT if one.chance_of_return is None else f"{float(one.chance_of_return):.1%}",
+                NO_LIMIT if one.pause_s is None else _time(float(one.pause_s)),
+            )
+
+
+def _thresholds(sheet: RateSheet) -> Iterator[str]:
+    """Say when the longer lifetime, padding, writing ahead and rent pay."""
+    for tier in sheet.tiers[:1]:
+        if tier.long_ttl_share is not None and len(tier.lifetimes) > 1:
+            short, long = tier.lifetimes[0].ttl, tier.lifetimes[-1].ttl
             yield f"{long} pays where of the gaps longer than {short} more than {float(tier.long_ttl_share):.1%} end within it"
+            uses = ", ".join(f"{_time(gap_s)}: {_count(uses)}" for gap_s, uses in tier.long_ttl_uses.items())
+            yield f"uses at random until {long} has made up for its dearer first write, by mean gap: {uses}"
+        if tier.padding_above_tokens is not None:
+            shortest = sheet.rules["minimum_tokens"].value
+            yield (
+                f"a prompt that is used 10 times is worth padding to {shortest} tokens from "
+                f"{int(tier.padding_above_tokens) + 1} on"
+            )
+        if tier.uses_at_once is not None:
+            yield f"writing a prefix before it is asked for pays from {tier.uses_at_once} simultaneous first uses on"
         if tier.rent_reads_per_hour is not None:
             yield f"{float(tier.rent_reads_per_hour):.3g} reads an hour pay the rent of stored tokens"
+
+
+def _count(uses: Decimal | None) -> str:
+    """Write a number of uses that nobody counts beyond a million."""
+    if uses is None or uses > _MOST:
+        return f"over {_MOST:,}"
+    return f"{uses:,.0f}" if uses >= _MANY else f"{float(uses):.3g}"
+
+
+def _time(seconds: float) -> str:
+    """Write a time with three digits."""
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{float(f'{seconds / size:.3g}'):g} {unit}"
+    return f"{float(f'{seconds:.3g}'):g} s"
 
 
 def _text(value: object) -> str:

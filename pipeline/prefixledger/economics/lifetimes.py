@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 
 _EXACT = Context(prec=28, rounding=ROUND_HALF_EVEN)
 
@@ -89,6 +89,53 @@ def reads_that_pay_rent(rent_per_hour: Decimal, base: Decimal, *, r: Decimal) ->
         r: Price of a read token over an uncached one.
     """
     return _EXACT.divide(_EXACT.divide(rent_per_hour, base), 1 - r) if r < 1 else None
+
+
+def bridged_s(pings: int, ttl_s: int) -> int:
+    """Return how long an entry lives, in seconds, that is read so many times, each time at the end of its lifetime."""
+    return (pings + 1) * ttl_s
+
+
+def keeping_cost(pause_s: Decimal, ttl_s: int, *, r: Decimal) -> Decimal:
+    """Return what one read a lifetime costs through a pause, in uncached uses of the prefix."""
+    return _EXACT.divide(pause_s, Decimal(ttl_s)) * r
+
+
+def longest_pause_s(
+    ttl_s: int, *, w_again: Decimal, r: Decimal, more: Decimal = Decimal(0)
+) -> Decimal | None:
+    """Return through how long a pause it pays to read once a lifetime; None: through any.
+
+    Args:
+        ttl_s: Lifetime that the reads keep alive, seconds.
+        w_again: Price of the write that is spared at the end, over an uncached token.
+        r: Price of a read token over an uncached one.
+        more: What the entry cost more because it lives that long: the difference of two prices of writes.
+    """
+    return ttl_s * max(Decimal(0), _EXACT.divide(w_again - r - more, r)) if r > 0 else None
+
+
+def long_ttl_saving(
+    rewritten_short: int, rewritten_long: int, grown: int, *, w_short: Decimal, w_long: Decimal, r: Decimal
+) -> Decimal:
+    """Return what a long lifetime saves a conversation that grows, in uncached tokens; below 0 it costs.
+
+    Args:
+        rewritten_short: Tokens that were there before and are written again because a gap outlived the short lifetime.
+        rewritten_long: The same where they live long.
+        grown: New tokens, which are written in either case.
+        w_short: Price of a token written for the short lifetime over an uncached one.
+        w_long: The same for the long one.
+        r: Price of a read token over an uncached one.
+    """
+    return rewritten_short * (w_short - r) - rewritten_long * (w_long - r) + grown * (w_short - w_long)
+
+
+def least_uses_at_once(*, w: Decimal, r: Decimal) -> int | None:
+    """Return how many simultaneous first uses make up for writing their prefix before them; None: no number does."""
+    if r >= w:
+        return None
+    return int(_EXACT.divide(w, w - r).to_integral_value(rounding=ROUND_FLOOR)) + 1
 
 
 def prewarm_saving(uses_at_once: int, *, w: Decimal, r: Decimal) -> Decimal:

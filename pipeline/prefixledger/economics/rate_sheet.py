@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from prefixledger.config.provider_rules import rules_of
 from prefixledger.config.units import parse_duration_us, us_datetime
-from prefixledger.economics.formulas import break_even_hit_rate
-from prefixledger.economics.lifetimes import long_ttl_share, most_pings, reads_that_pay_rent
+from prefixledger.economics import lifetimes
+from prefixledger.economics.formulas import break_even_hit_rate, break_even_uses
 from prefixledger.economics.rates import PER_MILLION, Listed, listed_model, lists_provider
 from prefixledger.errors import UsageError
 
@@ -19,8 +19,34 @@ if TYPE_CHECKING:
     from prefixledger.config.provider_rules import ProviderRules
     from prefixledger.economics.rates import RateCard
 
+MEAN_GAPS_S = (30, 60, 120, 300)
+"""Of loops whose first write for the longer time is set against what it saves later."""
+_PADDED_USES = 10
 _PRICES = ("write", "read", "storage", "weekend_as")
 """Rules that are in the prices already."""
+
+
+@dataclass(frozen=True, slots=True)
+class SheetLifetime:
+    """What a lifetime is worth at its price.
+
+    Attributes:
+        ttl: The lifetime.
+        reads_per_write: Reads of one entry that pay for its write.
+        mean_gap_s: Mean gap of uses at random below which caching pays, seconds; None: always.
+        pings: Reads that only keep an entry alive and together cost less than to write it again; None: any number.
+        bridged_s: How long these keep it, seconds.
+        chance_of_return: Chance of a use within the next lifetime from which on one more such read pays.
+        pause_s: Pause through which one read a lifetime costs less than to write for the shortest lifetime after it.
+    """
+
+    ttl: str
+    reads_per_write: int | None
+    mean_gap_s: Decimal | None
+    pings: int | None
+    bridged_s: int | None
+    chance_of_return: Decimal | None
+    pause_s: Decimal | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +67,11 @@ class SheetTier:
         long_ttl_share: Share of the gaps that outlive the shortest lifetime which must end within the longest for that one
             to pay; None where there is one price of writes.
         rent_reads_per_hour: Reads an hour that pay the rent of stored tokens; None where there is none.
+        lifetimes: What each lifetime with a write premium comes to, the shortest first.
+        long_ttl_uses: By mean gap in seconds: uses at random after which the longest lifetime has made up for its dearer first
+            write over the shortest; None: it never does. Empty where there is one price of writes.
+        padding_above_tokens: Length above which a prompt used ten times is worth padding to the shortest one that is stored.
+        uses_at_once: Simultaneous first uses from which on writing the prefix before them pays.
     """
 
     above_tokens: int
@@ -55,6 +86,10 @@ class SheetTier:
     most_pings: dict[str, int | None]
     long_ttl_share: Decimal | None
     rent_reads_per_hour: Decimal | None
+    lifetimes: tuple[SheetLifetime, ...]
+    long_ttl_uses: dict[int, Decimal | None]
+    padding_above_tokens: Decimal | None
+    uses_at_once: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +185,8 @@ def _rules(rules: ProviderRules, *, priced: bool) -> dict[str, SheetRule]:
 def _tier(above_tokens: int, card: RateCard, rules: ProviderRules) -> SheetTier:
     written = dict(zip(_lifetimes(card, rules), (card.write, card.write_1h), strict=False))
     w = {ttl: price / card.base if card.base else Decimal(1) for ttl, price in written.items()}
+    cheapest, dearest = min(w.values()), max(w.values())
+    minimum = rules.minimum_tokens.value if rules.minimum_tokens else None
     return SheetTier(
         above_tokens=above_tokens,
         base=card.base * PER_MILLION,
@@ -160,14 +197,46 @@ def _tier(above_tokens: int, card: RateCard, rules: ProviderRules) -> SheetTier:
         r=card.r,
         w=w,
         break_even_hit_rate={ttl: break_even_hit_rate(w=factor, r=card.r) for ttl, factor in w.items()},
-        most_pings={ttl: most_pings(w=factor, r=card.r) for ttl, factor in w.items()},
-        long_ttl_share=long_ttl_share(w_short=min(w.values()), w_long=max(w.values()), r=card.r)
-        if w
-        else None,
+        most_pings={ttl: lifetimes.most_pings(w=factor, r=card.r) for ttl, factor in w.items()},
+        long_ttl_share=lifetimes.long_ttl_share(w_short=cheapest, w_long=dearest, r=card.r),
         rent_reads_per_hour=None
         if card.storage_hour is None or not card.base
-        else reads_that_pay_rent(card.storage_hour, card.base, r=card.r),
+        else lifetimes.reads_that_pay_rent(card.storage_hour, card.base, r=card.r),
+        lifetimes=tuple(
+            _lifetime(ttl, factor, w_again=cheapest, r=card.r) for ttl, factor in w.items() if ttl != "any"
+        ),
+        long_ttl_uses=_long_ttl_uses(w, card.r),
+        padding_above_tokens=None
+        if minimum is None or cheapest <= 1
+        else lifetimes.padding_pays_above_tokens(minimum, _PADDED_USES, w=cheapest, r=card.r),
+        uses_at_once=lifetimes.least_uses_at_once(w=cheapest, r=card.r) if cheapest > 1 else None,
     )
+
+
+def _lifetime(ttl: str, w: Decimal, *, w_again: Decimal, r: Decimal) -> SheetLifetime:
+    """Say what a lifetime comes to; ``w_again`` is the price of the write after a pause that nobody bridged."""
+    ttl_s = (parse_duration_us(ttl) or 0) // 1_000_000
+    uses, even = break_even_uses(w=w, r=r), break_even_hit_rate(w=w, r=r)
+    pings = lifetimes.most_pings(w=w, r=r)
+    return SheetLifetime(
+        ttl=ttl,
+        reads_per_write=None if uses is None else uses - 1,
+        mean_gap_s=None if even is None else lifetimes.longest_mean_gap_s(even, ttl_s),
+        pings=pings,
+        bridged_s=None if pings is None else lifetimes.bridged_s(pings, ttl_s),
+        chance_of_return=lifetimes.least_chance_of_return(w=w, r=r),
+        pause_s=lifetimes.longest_pause_s(ttl_s, w_again=w_again, r=r),
+    )
+
+
+def _long_ttl_uses(w: dict[str, Decimal], r: Decimal) -> dict[int, Decimal | None]:
+    if len(w) < 2:  # noqa: PLR2004
+        return {}
+    short, long = (
+        ((parse_duration_us(ttl) or 0) // 1_000_000, w[ttl])
+        for ttl in (min(w, key=w.__getitem__), max(w, key=w.__getitem__))
+    )
+    return {gap_s: lifetimes.uses_for_a_long_ttl(Decimal(gap_s), short, long, r=r) for gap_s in MEAN_GAPS_S}
 
 
 def _lifetimes(card: RateCard, rules: ProviderRules) -> tuple[str, ...]:

@@ -78,10 +78,15 @@ def test_one_prefix_of_8000_tokens() -> None:
 
 @pytest.mark.parametrize(
     ("w", "uses", "cost", "ahead"),
-    [(SHORT_W, 2, "1.35", True), (LONG_W, 2, "2.1", False), (LONG_W, 3, "2.2", True)],
+    [
+        (SHORT_W, 2, "1.35", True),
+        (SHORT_W, 10, "2.15", True),
+        (LONG_W, 2, "2.1", False),
+        (LONG_W, 3, "2.2", True),
+    ],
 )
 def test_uses_of_one_entry(w: Decimal, uses: int, cost: str, ahead: bool) -> None:
-    """Two uses cost 1.35 or 2.1 against 2.0, three cost 2.2 against 3.0."""
+    """Two uses cost 1.35 or 2.1 against 2.0, three cost 2.2 against 3.0, ten 2.15."""
     assert formulas.uses_cost(uses, w=w, r=R) == Decimal(cost)
     assert (formulas.uses_cost(uses, w=w, r=R) < uses) is ahead
 

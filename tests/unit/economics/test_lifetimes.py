@@ -81,15 +81,56 @@ def test_fast_loops_stay_on_the_short_lifetime(gap_s: int, uses: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("w", "pings", "chances"), [(W5, (11, 23, 48), "8.7 4.2 2.0"), (W1H, (18, 38, 78), "5.3 2.6 1.3")]
+    ("w", "ttl_s", "pings", "minutes", "chances"),
+    [
+        (W5, 300, (11, 23, 48), (60, 120, 245), "8.7 4.2 2.0"),
+        (W1H, 3_600, (18, 38, 78), (19 * 60, 39 * 60, 79 * 60), "5.3 2.6 1.3"),
+        (W5, 1_800, (11, 23, 48), (6 * 60, 12 * 60, 1_470), "8.7 4.2 2.0"),
+    ],
+    ids=["5m", "1h", "30m"],
 )
-def test_keeping_alive(w: Decimal, pings: tuple[int, ...], chances: str) -> None:
-    """So many pings cost less than a write, and each pays from such a chance on that somebody comes back."""
-    assert tuple(lifetimes.most_pings(w=w, r=r) for r in READS) == pings
-    found = [lifetimes.least_chance_of_return(w=w, r=r) for r in READS]
-    assert " ".join(_rounded(None if one is None else 100 * one, 1) for one in found) == chances
+def test_keeping_alive(
+    w: Decimal, ttl_s: int, pings: tuple[int, ...], minutes: tuple[int, ...], chances: str
+) -> None:
+    """So many pings cost less than a write and bridge so long; each pays from such a chance on that somebody comes back."""
+    found = [lifetimes.most_pings(w=w, r=r) for r in READS]
+    assert tuple(found) == pings
+    assert tuple(lifetimes.bridged_s(n or 0, ttl_s) / 60 for n in found) == minutes
+    back = [lifetimes.least_chance_of_return(w=w, r=r) for r in READS]
+    assert " ".join(_rounded(None if one is None else 100 * one, 1) for one in back) == chances
     assert lifetimes.most_pings(w=w, r=Decimal(0)) is None
     assert lifetimes.least_chance_of_return(w=w, r=w) is None
+
+
+@pytest.mark.parametrize(
+    ("r", "short", "hourly", "longest_h", "new_pays"),
+    [(READS[0], "9.6", "0.8", "11.5", False), (READS[1], "4.8", "0.4", "24.0", True)],
+)
+def test_a_night_without_uses(r: Decimal, short: str, hourly: str, longest_h: str, new_pays: bool) -> None:
+    """Eight hours: reads each 5 minutes never pay, hourly ones do, and with the dearer write of the hour at one price only."""
+    night_s = Decimal(8 * 3_600)
+    costs = [lifetimes.keeping_cost(night_s, ttl_s, r=r) for ttl_s in (300, 3_600)]
+    lapse = W5 - r
+    assert costs == [Decimal(short), Decimal(hourly)]
+    assert costs[0] > lapse > costs[1]
+    pause_s = lifetimes.longest_pause_s(3_600, w_again=W5, r=r)
+    assert _rounded(None if pause_s is None else pause_s / 3_600, 1) == longest_h
+    new_s = lifetimes.longest_pause_s(3_600, w_again=W5, r=r, more=W1H - W5)
+    assert new_s is not None
+    assert (night_s < new_s) is (costs[1] + W1H - W5 < lapse) is new_pays
+    assert lifetimes.longest_pause_s(3_600, w_again=W5, r=Decimal(0)) is None
+
+
+def test_a_conversation_that_grows() -> None:
+    """89.5 million tokens spared against 14.7 million written for longer: far ahead; a loop of seconds only pays more."""
+    prices = {"w_short": W5, "w_long": W1H, "r": READS[0]}
+    saved = lifetimes.long_ttl_saving(89_500_000, 0, 14_700_000, **prices)
+    assert saved == Decimal(91900000)  # 89.5 · 1.15 - 14.7 · 0.75
+    # Gaps of seconds: nothing is ever written again, so that an hour costs 60 % more on everything that is written.
+    loss = lifetimes.long_ttl_saving(0, 0, 1_000_000, **prices)
+    assert -loss / (1_000_000 * W5) == Decimal("0.6")
+    # A context of 10,000 tokens that outlives both lifetimes loses by the longer one.
+    assert lifetimes.long_ttl_saving(10_000, 10_000, 0, **prices) == -7_500
 
 
 def test_padding() -> None:
@@ -131,3 +172,8 @@ def test_fixed_timers_and_prewarming() -> None:
     """Three uses in a lifetime hit three times of four; writing ahead pays from two simultaneous first uses on."""
     assert lifetimes.fixed_timer_hit_rate(Decimal(3)) == Decimal("0.75")
     assert [lifetimes.prewarm_saving(n, w=W5, r=READS[0]) > 0 for n in (1, 2)] == [False, True]
+    assert lifetimes.prewarm_saving(1, w=W5, r=READS[0]) == -READS[0]
+    assert lifetimes.least_uses_at_once(w=W5, r=READS[0]) == 2
+    # A leader before its followers saves what all but he would have paid more: N · w - (w + (N - 1) · r).
+    saved = 5 * W5 - formulas.uses_cost(5, w=W5, r=READS[0])
+    assert saved == 4 * (W5 - READS[0]) == lifetimes.prewarm_saving(5, w=W5, r=READS[0]) + READS[0]

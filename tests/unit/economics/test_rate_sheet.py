@@ -71,15 +71,32 @@ def test_what_prices_mean_for_lifetimes(capsys: pytest.CaptureFixture[str]) -> N
     assert app.run(["rates", "claude-opus-5-5", "--at", "2026-11-29"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     for words in (
-        "written for 5m alive by reads",
-        "up to 23 reads",
-        "up to 38 reads",
+        "5m 1 21.4 min 23 2 h 4.2% 2 h",
+        "1h 2 83.4 min 38 39 h 2.6% 24 h",
         "longer than 5m more than 38.5%",
+        "by mean gap: 30 s: 13,768, 60 s: 93.8, 2 min: 8.61, 5 min: 2.7",
+        "worth padding to 512 tokens from 88 on",
+        "pays from 2 simultaneous first uses on",
     ):
         assert words in shown
-    pro = api.rates("gemini-2.5-pro", at="2026-11-29").tiers[0]
-    assert pro.rent_reads_per_hour == 4
     assert api.rates("gpt-4o", at="2026-11-29").tiers[0].long_ttl_share is None
+
+
+@pytest.mark.parametrize(
+    ("model", "tier", "reads"),
+    [
+        ("gemini-2.5-pro", 0, "4.0"),
+        ("gemini-2.5-pro", 1, "2.0"),
+        ("gemini-2.5-flash", 0, "3.7"),
+        ("gemini-2.5-flash-lite", 0, "11.1"),
+        ("gemini-3.1-pro-preview", 0, "2.5"),
+        ("gemini-3.8-flash", 0, "0.7"),
+    ],
+)
+def test_reads_that_pay_the_rent(model: str, tier: int, reads: str) -> None:
+    """By the prices of the list and the rents of the rules, above a cliff, too."""
+    found = api.rates(model, provider="google", at="2026-11-29").tiers[tier].rent_reads_per_hour
+    assert f"{found:.1f}" == reads
 
 
 def test_a_model_that_is_not_cached_gets_no_cache_price() -> None:
