@@ -2,8 +2,8 @@
 -- Row: one request and one shared node, or what no shared node owns of it (node null). excess_cost is what misses
 --   cost above the price of a read, uncached_cost what all tokens would cost without a cache.
 -- Inputs: owned, cards.
--- Columns: request_row, node, level, replica, currency, prompt_tokens, hit_tokens, paid_cost, uncached_cost,
---   excess_cost
+-- Columns: request_row, node, level, replica, currency, prompt_tokens, hit_tokens, written_tokens, paid_cost,
+--   uncached_cost, excess_cost
 with sums as (
     select
         request_row,
@@ -41,6 +41,7 @@ select
     currency,
     prompt_tokens,
     hit_tokens,
+    written_tokens + written_1h_tokens as written_tokens,
     paid_cost,
     uncached_cost,
     paid_cost - read_cost as excess_cost

@@ -18,7 +18,7 @@ from prefixledger.attribute.prices import (
     simulated_bills,
 )
 from prefixledger.attribute.session import Session
-from prefixledger.attribute.shared_costs import share, sharing
+from prefixledger.attribute.shared_costs import moved_costs, share, share_prefixes, sharing
 from prefixledger.attribute.window import Window, bucket_us, days
 from prefixledger.economics.rates import SLOT_US
 from prefixledger.errors import UsageError
@@ -62,6 +62,7 @@ STEPS = (
     "60_marts/ttl_changes",
     "60_marts/owned",
     "60_marts/visits",
+    "60_marts/unread",
     "60_marts/prefixes",
     "60_marts/struck",
     "60_marts/recovery",
@@ -70,7 +71,6 @@ STEPS = (
     "60_marts/billed_misses",
     "60_marts/billed_usage",
     "60_marts/paid",
-    "60_marts/unread",
     "60_marts/valued",
     "60_marts/spend",
     "60_marts/touches",
@@ -217,7 +217,9 @@ def _aggregate(session: Session, scenario: Scenario, window: Window) -> Marts:
     tables = {
         field.name: session.table(field.name) for field in fields(Marts) if f"60_marts/{field.name}" in STEPS
     }
-    tables["spend"] = share(tables["spend"], session.table("touches"))
+    moved = moved_costs(session.table("touches"))
+    tables["spend"] = share(tables["spend"], moved)
+    tables["prefixes"] = share_prefixes(tables["prefixes"], moved)
     return Marts(
         window=window,
         bucket_us=bucket,

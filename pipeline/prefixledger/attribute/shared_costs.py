@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 _QUANTUM = Decimal(1).scaleb(-18)
 
+Moved = dict[tuple[str, str | None, str], Decimal]
+"""Heading, value, currency: what it pays more than what it read and wrote itself."""
+
 
 def sharing(scenario: Scenario) -> pa.Table:
     """Return the pools in which everybody who asks pays: column pool."""
@@ -26,19 +29,16 @@ def sharing(scenario: Scenario) -> pa.Table:
     return pa.table({"pool": pa.array(pools, pa.int32())})
 
 
-def share(spend: pa.Table, touches: pa.Table) -> pa.Table:
-    """Return the mart ``spend`` with the cost of every shared prefix split by the tokens asked of it.
+def moved_costs(touches: pa.Table) -> Moved:
+    """Return what each payer has to pay more, below 0 less, if the cost of every shared prefix is split by the tokens asked of it.
 
     What a prefix cost, written, read or computed, is one sum; each pays the part of it that its tokens are of all tokens
     asked there. Parts are rounded down to 18 digits and the last payer has the rest, so that the sum stays what it was.
 
     Args:
-        spend: As the statement makes it.
-        touches: Who used which prefix; empty leaves everything as it is.
+        touches: Who used which prefix; empty moves nothing.
     """
-    if not touches.num_rows:
-        return spend
-    moved: dict[tuple[str, str | None, str], Decimal] = {}
+    moved: Moved = {}
     rows = sorted(touches.to_pylist(), key=_prefix)
     for (_, field, currency), group in groupby(rows, key=_prefix):
         payers = list(group)
@@ -51,14 +51,35 @@ def share(spend: pa.Table, touches: pa.Table) -> pa.Table:
             left -= part
             key = (field, row["value"], currency)
             moved[key] = moved.get(key, Decimal(0)) + part - row["paid_cost"]
+    return moved
+
+
+def share(spend: pa.Table, moved: Moved) -> pa.Table:
+    """Return the mart ``spend`` after ``moved_costs``."""
+    if not moved:
+        return spend
     return pa.Table.from_pylist([_after(row, moved) for row in spend.to_pylist()], schema=spend.schema)
+
+
+def share_prefixes(prefixes: pa.Table, moved: Moved) -> pa.Table:
+    """Return the mart ``prefixes`` after ``moved_costs``: what the users of each bear of the prefixes above it."""
+    more = {(value, currency): cost for (field, value, currency), cost in moved.items() if field == "prefix"}
+    if not more:
+        return prefixes
+    rows = zip(*(prefixes[name].to_pylist() for name in ("key", "currency", "borne_cost")), strict=True)
+    borne = [
+        None if cost is None else cost + more.get((key, currency), Decimal(0)) for key, currency, cost in rows
+    ]
+    place = prefixes.schema.get_field_index("borne_cost")
+    field = prefixes.schema.field(place)
+    return prefixes.set_column(place, field, pa.array(borne, field.type))
 
 
 def _prefix(row: dict[str, Any]) -> tuple[int, str, str]:
     return row["node"], row["field"], row["currency"]
 
 
-def _after(row: dict[str, Any], moved: dict[tuple[str, str | None, str], Decimal]) -> dict[str, Any]:
+def _after(row: dict[str, Any], moved: Moved) -> dict[str, Any]:
     more = moved.get((row["field"], row["value"], row["currency"]), Decimal(0))
     return {
         **row,

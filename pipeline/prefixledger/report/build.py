@@ -16,6 +16,7 @@ from prefixledger.attribute.marts import STEPS, STEPS_BEFORE_PRICES
 from prefixledger.attribute.marts import marts as window_marts
 from prefixledger.attribute.reconcile import reconcile
 from prefixledger.attribute.run import STEPS as CAUSE_STEPS
+from prefixledger.attribute.shared_costs import sharing
 from prefixledger.attribute.spread import spread_of
 from prefixledger.config.scenario import load_scenario
 from prefixledger.report import from_marts
@@ -85,7 +86,7 @@ def build(
         ),
         timeline=from_marts.timeline(marts),
         breakdowns=from_marts.breakdowns(marts),
-        prefixes=prefix_tree(marts.prefixes, window.length_s),
+        prefixes=prefix_tree(marts.prefixes, window.length_s, by_reads=sharing(scenario).num_rows > 0),
         replicas=from_marts.replicas(marts),
         balances=from_marts.balances(marts),
         routing=routing_options(found),

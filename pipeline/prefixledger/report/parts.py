@@ -143,6 +143,10 @@ class Prefix:
         misses: Missed own tokens by cause.
         uncached_cost: What its own tokens would cost without a cache, None without rates.
         paid_cost: What they cost.
+        written_tokens: Of its own tokens, those written to a cache.
+        unread_tokens: Of these, those that nobody read to the end of the log.
+        wasted_cost: What writing the unread cost above uncached input, None without rates.
+        borne_cost: What the lookups whose last shared prefix this is pay on their whole way, prefixes above included.
     """
 
     key: str | None
@@ -164,6 +168,10 @@ class Prefix:
     misses: Mapping[str, int] = field(default_factory=dict)
     uncached_cost: Decimal | None = None
     paid_cost: Decimal | None = None
+    written_tokens: int = 0
+    unread_tokens: int = 0
+    wasted_cost: Decimal | None = None
+    borne_cost: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +183,16 @@ class Prefixes:
         rows: The rows of the JSON twin and the CSV, largest loss first.
         nodes: Shared prefixes in all.
         tree: Those that more than a thousandth of the tokens pass through, for the picture; parents are among them.
+        priced: The costliest that are paid in money, and the row ``(unshared)``.
+        by_reads: Whether what several use is charged to each by the tokens it asks for, not to who writes it.
     """
 
     shown: tuple[Prefix, ...]
     rows: tuple[Prefix, ...] = ()
     nodes: int = 0
     tree: tuple[Prefix, ...] = ()
+    priced: tuple[Prefix, ...] = ()
+    by_reads: bool = False
 
     @property
     def left_out(self) -> int:

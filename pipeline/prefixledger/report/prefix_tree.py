@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
+from prefixledger.config.pricing import PREFILL_TOKENS
 from prefixledger.report.from_marts import missed
 from prefixledger.report.parts import Prefix, Prefixes
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 BY_OWN = 30
 BY_BRANCH = 12
 """Rows of the page: the costliest by themselves, and the costliest branches; together they show the shape."""
+
+PRICED = 12
+"""Rows of what prefixes cost in money."""
 
 KEPT = 1_000
 """Rows of the JSON twin and the CSV; ``marts/prefixes.parquet`` of the workspace has all."""
@@ -27,12 +31,13 @@ DRAWN = 400
 UNSHARED = "(unshared)"
 
 
-def prefix_tree(table: pa.Table, window_s: float) -> Prefixes:
+def prefix_tree(table: pa.Table, window_s: float, *, by_reads: bool = False) -> Prefixes:
     """Return the shared prefixes of a window.
 
     Args:
         table: The mart ``prefixes``: by missed tokens, the row ``(unshared)`` with a null key last.
         window_s: Seconds that the window covers.
+        by_reads: Whether what several use is charged to each by the tokens it asks for.
     """
     shared = table.filter(pc.is_valid(table["key"]))
     rest = table.filter(pc.is_null(table["key"]))
@@ -41,7 +46,29 @@ def prefix_tree(table: pa.Table, window_s: float) -> Prefixes:
     parents = dict(zip(shared["key"].to_pylist(), shared["parent_key"].to_pylist(), strict=True))
     shown = _ordered(_chosen(candidates), parents)
     tail = tuple(_prefix(row, window_s) for row in rest.to_pylist())
-    return Prefixes((*shown, *tail), kept, len(shared), _drawn(shared, rest, window_s))
+    priced = (*_priced(shared, window_s), *(row for row in tail if _in_money(row)))
+    return Prefixes(
+        shown=(*shown, *tail),
+        rows=kept,
+        nodes=len(shared),
+        tree=_drawn(shared, rest, window_s),
+        priced=priced if any(_in_money(row) for row in shown) else (),
+        by_reads=by_reads,
+    )
+
+
+def _priced(shared: pa.Table, window_s: float) -> tuple[Prefix, ...]:
+    """Return the prefixes that cost most money; amounts in several currencies do not compare, then by tokens."""
+    mine = shared.filter(
+        pc.and_(pc.is_valid(shared["currency"]), pc.not_equal(shared["currency"], PREFILL_TOKENS))
+    )
+    by = "paid_cost" if len(pc.unique(mine["currency"])) == 1 else "prompt_tokens"
+    order = [(by, "descending"), ("key", "ascending")]
+    return tuple(_prefix(row, window_s) for row in mine.sort_by(order).slice(0, PRICED).to_pylist())
+
+
+def _in_money(prefix: Prefix) -> bool:
+    return prefix.currency not in ("", PREFILL_TOKENS)
 
 
 def _drawn(shared: pa.Table, rest: pa.Table, window_s: float) -> tuple[Prefix, ...]:
@@ -120,6 +147,10 @@ def _prefix(row: dict[str, Any], window_s: float) -> Prefix:
         below_excess_cost=row["below_excess_cost"] if shared else row["excess_cost"],
         uncached_cost=row["uncached_cost"],
         paid_cost=row["paid_cost"],
+        written_tokens=row["written_tokens"],
+        unread_tokens=row["unread_tokens"],
+        wasted_cost=row["wasted_cost"],
+        borne_cost=row["borne_cost"],
         currency=row["currency"] or "",
         misses=missed(row),
     )

@@ -133,6 +133,10 @@ def prefix_value(p: Prefix) -> document.Prefix:
         "saved_cost": None
         if p.uncached_cost is None or p.paid_cost is None
         else significant(p.uncached_cost - p.paid_cost),
+        "written_tokens": p.written_tokens,
+        "unread_tokens": p.unread_tokens,
+        "wasted_cost": significant(p.wasted_cost),
+        "borne_cost": significant(p.borne_cost),
         "excess_cost": significant(p.excess_cost),
         "below_excess_cost": significant(p.below_excess_cost),
         "by_cause": some_tokens(p.misses),

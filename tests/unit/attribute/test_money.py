@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from prefixledger import attribute
-from prefixledger.attribute.shared_costs import share
+from prefixledger.attribute.shared_costs import moved_costs, share
 from prefixledger.attribute.window import Window, days
 from prefixledger.config.scenario import parse_scenario
 from prefixledger.config.units import datetime_us
@@ -145,24 +145,40 @@ def test_what_the_replay_wrote_is_read_or_not(tmp_path: Path) -> None:
 
 
 def test_shared_writes_are_paid_by_the_first_or_by_all(tmp_path: Path) -> None:
-    """One writes ten blocks that both use: 160 · 1.25 and 160 · 0.1, or half of the sum each; the whole stays the same."""
+    """One writes ten blocks that both use: 160 · 1.25 and 160 · 0.1, or half of the sum each; the whole stays the same.
+
+    So it is in the prefixes: what each tenant's own prefix of two blocks bears is its own 40 + 3.2 and its part of the head.
+    """
     rows = [
-        {"at_us": n * MINUTE, "ids": [*range(10), 100 + n], "prompt_tokens": 176, "tenant": tenant}
-        for n, tenant in enumerate("ab")
+        {
+            "at_us": n * MINUTE,
+            "ids": [*range(10), 100 + n % 2, 200 + n % 2],
+            "prompt_tokens": 193,
+            "tenant": "ab"[n % 2],
+        }
+        for n in range(4)
     ]
-    paid = {}
+    paid, borne = {}, {}
     for rule in ("first", "per-read"):
         rates = f'[pricing]\nrates = {{ base = 1, write = 1.25, read = 0.1, output = 0 }}\nshared_writes = "{rule}"\n'
         marts = marts_of(tmp_path / rule, rows, f'name = "money"\n{rates}')
         paid[rule] = money(marts, "tenant", "input_cost")
+        prefixes = marts.prefixes.to_pylist()
+        borne[rule] = {row["tenant"]: row["borne_cost"] * 1_000_000 for row in prefixes if row["level"] == 1}
+        assert sum(row["borne_cost"] for row in prefixes) == sum(row["paid_cost"] for row in prefixes)
+        assert {row["depth_tokens"]: row["written_tokens"] for row in prefixes if row["level"] == 0} == {
+            160: 160
+        }
         assert (
             sum(paid[rule].values())
             == money(marts, "all", "input_cost")["all"]
             == sum(bill.input * 1_000_000 for bill in marts.bills) * 1
         )
-    # The last block is recomputed by rule, written or not: 16 tokens of each pay 1.25.
-    assert paid["first"] == {"a": Decimal(220), "b": Decimal(36)}
-    assert paid["per-read"] == {"a": Decimal(128), "b": Decimal(128)}
+    # Head: 200 once and 16 three times. Own: 32 · (1.25 + 0.1) = 43.2. One token behind the blocks, twice.
+    assert paid["first"] == {"a": Decimal("261.2"), "b": Decimal("77.2")}
+    assert paid["per-read"] == {"a": Decimal("169.2"), "b": Decimal("169.2")}
+    assert borne["first"] == {"a": Decimal("259.2"), "b": Decimal("75.2")}
+    assert borne["per-read"] == {"a": Decimal("167.2"), "b": Decimal("167.2")}
 
 
 def test_shares_that_do_not_divide_still_sum() -> None:
@@ -178,7 +194,7 @@ def test_shares_that_do_not_divide_still_sum() -> None:
             "paid_cost": pa.array([Decimal(n == 0) for n in range(3)], amount),
         }
     )  # fmt: skip
-    costs = share(spend, touches)["actual_cost"].to_pylist()
+    costs = share(spend, moved_costs(touches))["actual_cost"].to_pylist()
     assert costs == [third, third, 1 - 2 * third]
 
 

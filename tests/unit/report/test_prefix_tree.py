@@ -11,7 +11,7 @@ from prefixledger.report.prefix_tree import BY_BRANCH, BY_OWN, prefix_tree
 from prefixledger.schema import CAUSES
 
 _INTEGERS = ("level", "depth_tokens", "requests", "tenants", "models", "adapters", "prompt_tokens", "hit_tokens",
-             "below_prompt_tokens", "below_hit_tokens", *(f"miss_{c}_tokens" for c in CAUSES))  # fmt: skip
+             "below_prompt_tokens", "below_hit_tokens", "written_tokens", "unread_tokens", *(f"miss_{c}_tokens" for c in CAUSES))  # fmt: skip
 SCHEMA = pa.schema(
     [
         *((name, pa.string()) for name in ("key", "parent_key", "tenant", "model", "adapter", "currency")),
@@ -19,6 +19,8 @@ SCHEMA = pa.schema(
         ("replicas", pa.list_(pa.string())),
         ("uncached_cost", pa.decimal128(38, 18)),
         ("paid_cost", pa.decimal128(38, 18)),
+        ("wasted_cost", pa.decimal128(38, 18)),
+        ("borne_cost", pa.decimal128(38, 18)),
         ("excess_cost", pa.decimal128(38, 18)),
         ("below_excess_cost", pa.decimal128(38, 18)),
         ("multiplier", pa.float64()),
@@ -130,3 +132,26 @@ def test_a_prefix_is_named_by_who_uses_it() -> None:
         60,
     )
     assert [p.name for p in found.shown] == ["acme", "3 tenants", "adapter sql", "m", "prefix"]
+
+
+def test_what_prefixes_cost_is_told_in_money_alone() -> None:
+    """The dearest first, what nobody shares last; prefill tokens of an engine are on no invoice."""
+    paid = [
+        row(
+            name,
+            None,
+            own,
+            own,
+            currency="USD",
+            paid_cost=Decimal(cost),
+            written_tokens=7,
+            borne_cost=Decimal(3),
+        )
+        for name, own, cost in (("a", 9, 1), ("b", 5, 2))
+    ]
+    found = prefix_tree(
+        mart(*paid, row("c", None, 50, 50), row(None, None, 1, 1, currency="USD")), 60, by_reads=True
+    )
+    assert [p.key for p in found.priced] == ["b", "a", None]
+    assert (found.priced[0].written_tokens, found.priced[0].borne_cost, found.by_reads) == (7, 3, True)
+    assert prefix_tree(mart(row("c", None, 50, 50)), 60).priced == ()

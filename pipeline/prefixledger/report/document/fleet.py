@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NotRequired
+
 from typing_extensions import TypedDict
 
 from prefixledger.report.document.scalars import (
@@ -38,6 +40,13 @@ class Prefix(TypedDict):
     uncached_cost: float | None
     actual_cost: float | None
     saved_cost: float | None
+    written_tokens: NotRequired[Count]
+    unread_tokens: NotRequired[Count]
+    """Written, and read by nobody to the end of the log."""
+    wasted_cost: NotRequired[float | None]
+    """What writing the unread cost above uncached input."""
+    borne_cost: NotRequired[float | None]
+    """What the lookups that share nothing longer pay on their whole way; the rows sum to the input of the bill, rent apart."""
     excess_cost: float | None
     below_excess_cost: float | None
     by_cause: SomeTokensByCause
