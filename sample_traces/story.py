@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import heapq
-import json
 import math
 import random
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
+
+import orjson
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -237,6 +238,6 @@ def _parts(turn: _Turn, stamp: datetime | None) -> list[dict[str, object]]:
 def write(path: Path, story: Story | None = None) -> Path:
     """Write the story as JSONL (read it with ``story.map.toml``) and return ``path``."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8") as out:
-        out.writelines(json.dumps(row, separators=(",", ":")) + "\n" for row in rows(story or Story()))
+    with path.open("wb") as out:
+        out.writelines(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows(story or Story()))
     return path

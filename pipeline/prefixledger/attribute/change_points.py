@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import ndimage, stats
+import scipy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -127,7 +127,7 @@ def told(found: Sequence[Step]) -> list[bool]:
     """
     if not found:
         return []
-    chance = stats.false_discovery_control([min(1.0, step.p) for step in found], method="by")
+    chance = scipy.stats.false_discovery_control([min(1.0, step.p) for step in found], method="by")
     return [
         bool(p <= FALSE_SHARE and abs(step.change) >= LEAST_CHANGE)
         for p, step in zip(chance, found, strict=True)
@@ -139,7 +139,7 @@ def _rhythm(slices: NDArray[np.int64], rates: NDArray[np.float64], day_slices: i
     if not day_slices or slices[-1] - slices[0] < _DAYS_FOR_RHYTHM * day_slices:
         return np.zeros_like(rates)
     # Off the level of the day around it, so that a change for good halfway through the log is no rhythm.
-    off = rates - ndimage.median_filter(rates, size=day_slices, mode="nearest")
+    off = rates - scipy.ndimage.median_filter(rates, size=day_slices, mode="nearest")
     hour = slices % day_slices
     out = np.zeros_like(rates)
     for each in np.unique(hour):
@@ -189,8 +189,12 @@ def _step(
     error = float(np.sqrt(error_b + error_a))
     freedom = (error_b + error_a) ** 2 / (error_b**2 / max(1.0, n_b - 1) + error_a**2 / max(1.0, n_a - 1))
     change = mean_a - mean_b
-    reach = float(stats.t.ppf(0.5 + CONFIDENCE / 2, freedom)) * error
-    p = 2 * float(stats.t.sf(abs(change) / error, freedom)) * (slices.size if places is None else places)
+    reach = float(scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, freedom)) * error
+    p = (
+        2
+        * float(scipy.stats.t.sf(abs(change) / error, freedom))
+        * (slices.size if places is None else places)
+    )
     before, after = (
         float(np.average(rates[one], weights=weights[one])) for one in (slice(begin, at), slice(at, end))
     )

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from prefixledger.attribute.investigated import Matched
 
@@ -44,13 +44,13 @@ def _compare(field: str, gap: int, changed: dict[str, Any] | None, same: dict[st
             (row["mean_share"], np.sqrt(max(row["share_variance"], _LEAST_VARIANCE)), row["pairs"])
             for row in (changed, same)
         ]
-        test = stats.ttest_ind_from_stats(*sides[0], *sides[1], equal_var=False)
+        test = scipy.stats.ttest_ind_from_stats(*sides[0], *sides[1], equal_var=False)
         p = float(test.pvalue)
         errors = [spread**2 / pairs for _, spread, pairs in sides]
         freedom = sum(errors) ** 2 / sum(
             error**2 / (side[2] - 1) for error, side in zip(errors, sides, strict=True)
         )
-        reach = float(stats.t.ppf(0.975, freedom)) * float(np.sqrt(sum(errors)))
+        reach = float(scipy.stats.t.ppf(0.975, freedom)) * float(np.sqrt(sum(errors)))
         low, high = (sides[0][0] - sides[1][0] + sign * reach for sign in (-1, 1))
     return Matched(
         field=field,

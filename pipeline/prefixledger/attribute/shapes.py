@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scipy import stats
+import scipy
 
 from prefixledger.attribute.change_points import ENOUGH_SLICES
 from prefixledger.attribute.explained import moment
@@ -47,7 +47,7 @@ def _at_peak(whole: Series) -> Iterator[str]:
     share = float((evicted * whole.prompt).sum() / whole.prompt.sum())
     if share < _LEAST_SHARE:
         return
-    tie = stats.spearmanr(whole.requests, evicted)
+    tie = scipy.stats.spearmanr(whole.requests, evicted)
     if tie.statistic >= _TIED and tie.pvalue <= _SURE:
         yield (
             f"sags at peak: evictions rise with the number of requests (rank correlation {tie.statistic:.2f}, p {tie.pvalue:.1g}), "

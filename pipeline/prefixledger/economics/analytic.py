@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
+import scipy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -92,9 +92,9 @@ def fit_gaps(gaps_s: NDArray[np.float64]) -> tuple[Fit, ...]:
     if gaps_s.size < _FEWEST_GAPS or np.ptp(gaps_s) == 0:
         return ()
     times = np.maximum(gaps_s, _SHORTEST_S)
-    shape, _, scale = stats.gamma.fit(times, floc=0)
-    curve, _, life = stats.weibull_min.fit(times, floc=0)
-    sigma, _, middle = stats.lognorm.fit(times, floc=0)
+    shape, _, scale = scipy.stats.gamma.fit(times, floc=0)
+    curve, _, life = scipy.stats.weibull_min.fit(times, floc=0)
+    sigma, _, middle = scipy.stats.lognorm.fit(times, floc=0)
     fitted: dict[str, dict[str, float]] = {
         "exponential": {"scale": float(times.mean())},
         "gamma": {"a": float(shape), "scale": float(scale)},
@@ -104,7 +104,9 @@ def fit_gaps(gaps_s: NDArray[np.float64]) -> tuple[Fit, ...]:
     }
     found = []
     for model, parameters in fitted.items():
-        test = stats.kstest(times, lambda at, model=model, parameters=parameters: _cdf(model, parameters, at))
+        test = scipy.stats.kstest(
+            times, lambda at, model=model, parameters=parameters: _cdf(model, parameters, at)
+        )
         found.append(Fit(model, tuple(parameters.items()), float(test.statistic), float(test.pvalue)))
     return tuple(found)
 
@@ -112,15 +114,15 @@ def fit_gaps(gaps_s: NDArray[np.float64]) -> tuple[Fit, ...]:
 def _cdf(model: str, parameters: dict[str, float], at_s: NDArray[np.float64]) -> NDArray[np.float64]:
     if model == "hyperexponential":
         share = parameters["share"]
-        parts = (stats.expon.cdf(at_s, scale=parameters[name]) for name in ("mean_1", "mean_2"))
+        parts = (scipy.stats.expon.cdf(at_s, scale=parameters[name]) for name in ("mean_1", "mean_2"))
         first, second = parts
         mixed: NDArray[np.float64] = share * first + (1 - share) * second
         return mixed
     family = {
-        "exponential": stats.expon,
-        "gamma": stats.gamma,
-        "weibull": stats.weibull_min,
-        "lognormal": stats.lognorm,
+        "exponential": scipy.stats.expon,
+        "gamma": scipy.stats.gamma,
+        "weibull": scipy.stats.weibull_min,
+        "lognormal": scipy.stats.lognorm,
     }[model]
     whole: NDArray[np.float64] = family.cdf(at_s, **parameters)
     return whole

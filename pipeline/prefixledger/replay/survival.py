@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import isotonic_regression
+import scipy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -109,7 +109,9 @@ def fit_survival(
 def _falling(could: NDArray[np.float64], did: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the falling shares nearest to the observed ones; a step without tokens takes those of its neighbours."""
     some = could > 0
-    fitted = isotonic_regression(did[some] / could[some], weights=could[some], increasing=False).x
+    fitted = scipy.optimize.isotonic_regression(
+        did[some] / could[some], weights=could[some], increasing=False
+    ).x
     places = np.flatnonzero(some)
     return np.asarray(np.interp(np.arange(could.size), places, fitted), np.float64)
 
