@@ -15,8 +15,8 @@ test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(STAMP)
-	$(BIN)/ruff check pipeline tests benchmarks sample_traces
-	$(BIN)/ruff format --check pipeline tests benchmarks sample_traces
+	$(BIN)/ruff check pipeline tests benchmarks sample_traces docs
+	$(BIN)/ruff format --check pipeline tests benchmarks sample_traces docs
 	$(BIN)/mypy
 
 bench: $(STAMP)

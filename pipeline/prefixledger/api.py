@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from prefixledger.config.scenario import Scenario
     from prefixledger.export import ExportSummary
     from prefixledger.ingest import IngestSummary
-    from prefixledger.outcomes import ReplayResult, ReportResult
     from prefixledger.progress import Progress
+    from prefixledger.results import ReplayResult, ReportResult
 
 __all__ = [
     "compare", "demo", "diff", "doctor", "explain", "export", "formats", "index", "ingest", "investigate", "print_scenario", "query", "rates", "replay", "report", "whatif",
@@ -175,7 +175,7 @@ def replay(
         InputError: As for ``ingest``.
         RuleCrossedError: The gap is larger than allowed (``outcomes.GapError``, which carries the result).
     """
-    from prefixledger import outcomes, stages
+    from prefixledger import outcomes, results, stages
 
     options = stages.log_options(
         format=format, map=map, block_size=block_size, block_ids=block_ids, id_scope=id_scope,
@@ -191,7 +191,7 @@ def replay(
         read = stages.engine_logs_read(read, engine_log, place, options, progress)
         replays = stages.replayed(place, question, progress, options.jobs)
         compared = stages.compared(place, replays)
-    result = read.checked(outcomes.ReplayResult(place.root, read.summary, replays, compared))
+    result = read.checked(results.ReplayResult(place.root, read.summary, replays, compared))
     outcomes.check_gap(compared[0], max_gap_pp, result)
     return result
 

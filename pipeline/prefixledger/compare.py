@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from prefixledger.errors import InputError, Place, UsageError
 
 if TYPE_CHECKING:
-    from prefixledger.outcomes import CompareResult
+    from prefixledger.results import CompareResult
 
 
 def compare(
@@ -34,9 +34,9 @@ def compare(
         UsageError: One is neither, or a foreign file is in the way.
         InputError: One cannot be read.
     """
-    from prefixledger.outcomes import CompareResult
     from prefixledger.report.comparison import comparison
     from prefixledger.report.comparison_page import check_page, write_comparison
+    from prefixledger.results import CompareResult
 
     page = None if output is None else Path(output)
     if page is not None:
@@ -45,7 +45,7 @@ def compare(
     found = comparison(*twins)
     if page is not None:
         write_comparison(found, twins, (Path(first).name, Path(second).name), page)
-    return CompareResult(found, page)
+    return CompareResult(found, page, twins)
 
 
 def _twin(place: Path) -> dict[str, Any]:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prefixledger.config.scenario import Scenario
-    from prefixledger.outcomes import InvestigateResult
     from prefixledger.progress import Progress
+    from prefixledger.results import InvestigateResult
     from prefixledger.workspace import Workspace
 
 
@@ -90,7 +90,7 @@ def investigate(
         UsageError: An option, a scenario or an event file cannot be used, or a foreign file is in the way.
         InputError: As for ``ingest``.
     """
-    from prefixledger import outcomes, stages
+    from prefixledger import results, stages
     from prefixledger.attribute import investigate as look
     from prefixledger.attribute.window import whole_log
     from prefixledger.config.units import parse_time_us
@@ -123,7 +123,7 @@ def investigate(
         if page is not None:
             progress.phase("draw the page")
             pages.write_page(found, page)
-    return read.checked(outcomes.InvestigateResult(place.root, read.summary, found, page))
+    return read.checked(results.InvestigateResult(place.root, read.summary, found, page))
 
 
 def _kept_replay(workspace: Workspace) -> str | None:

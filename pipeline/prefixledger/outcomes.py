@@ -1,4 +1,4 @@
-"""What the verbs give back, also where too many records were rejected on the way."""
+"""How verbs end where too many records were rejected, a rule was crossed or Ctrl-C came; each carries what was done."""
 
 from __future__ import annotations
 
@@ -8,135 +8,14 @@ from typing import TYPE_CHECKING, TypeVar
 from prefixledger.errors import InputError, RuleCrossedError, UsageError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from prefixledger.attribute import Comparison, CounterComparison
-    from prefixledger.attribute.cell import Cell
-    from prefixledger.attribute.investigated import Investigation
     from prefixledger.ingest import IngestSummary
-    from prefixledger.replay import ReplaySummary
-    from prefixledger.report.calendar import Calendar
-    from prefixledger.report.comparison import Compared
+    from prefixledger.results import InvestigateResult, ReplayResult, ReportResult, WhatIfResult
 
 MOST_POINTS = 100
 """Two hit rates are never further apart."""
 
 R = TypeVar("R", "IngestSummary", "ReplayResult", "ReportResult", "WhatIfResult", "InvestigateResult")
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayResult:
-    """What the verb ``replay`` did.
-
-    Attributes:
-        workspace: Where the files are.
-        ingest: The account of the sources; None where a workspace was given.
-        replays: One per scenario, in the order given.
-        compared: For each the hits of the replay beside those that the service reports, or engines count; None without either.
-    """
-
-    workspace: Path
-    ingest: IngestSummary | None
-    replays: tuple[ReplaySummary, ...]
-    compared: tuple[Comparison | CounterComparison | None, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ReportResult:
-    """What the verb ``report`` did.
-
-    Attributes:
-        workspace: Where the stages' files are.
-        ingest: The account of the sources; None where a workspace was given.
-        replays: One per scenario, in the order given.
-        html: The page.
-        json: Its twin.
-        csv: The folder of tables.
-        lines: The account and the verdict as plain text; the verdict is the last line.
-        compared: The hits of the first replay beside those that the service reports; None where no lookup has both.
-        crossed: A sentence for each rule of ``--fail-on`` that the report crosses.
-    """
-
-    workspace: Path
-    ingest: IngestSummary | None
-    replays: tuple[ReplaySummary, ...]
-    html: Path
-    json: Path
-    csv: Path
-    lines: tuple[str, ...]
-    compared: Comparison | CounterComparison | None = None
-    crossed: tuple[str, ...] = ()
-
-    @property
-    def verdict(self) -> str:
-        """The report in one sentence."""
-        return self.lines[-1]
-
-
-@dataclass(frozen=True, slots=True)
-class WhatIfResult:
-    """What the verb ``whatif`` did.
-
-    Attributes:
-        workspace: Where the requests are; no replay is kept.
-        ingest: The account of the sources; None where a workspace was given.
-        cells: The baseline, and then every combination.
-        notes: What the reader must know of the baseline.
-        asked_cells: How many cells there are to be; more than there are where Ctrl-C came first.
-        html: The page, if one was asked for.
-        csv: The table beside it.
-    """
-
-    workspace: Path
-    ingest: IngestSummary | None
-    cells: tuple[Cell, ...]
-    notes: tuple[str, ...] = ()
-    asked_cells: int = 0
-    html: Path | None = None
-    csv: Path | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class InvestigateResult:
-    """What the verb ``investigate`` did.
-
-    Attributes:
-        workspace: Where the stages' files are.
-        ingest: The account of the sources; None where a workspace was given.
-        found: What was found.
-        html: The page, if one was asked for.
-    """
-
-    workspace: Path
-    ingest: IngestSummary | None
-    found: Investigation
-    html: Path | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CompareResult:
-    """What the verb ``compare`` did.
-
-    Attributes:
-        comparison: What moved.
-        html: The page, if one was asked for.
-    """
-
-    comparison: Compared
-    html: Path | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class IndexResult:
-    """What the verb ``index`` did.
-
-    Attributes:
-        calendar: Days and reports.
-        html: The page.
-    """
-
-    calendar: Calendar
-    html: Path
 
 
 class PartialInputError(InputError):

@@ -15,8 +15,8 @@ from prefixledger.workspace import replacing, write_json
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from prefixledger.outcomes import IndexResult
     from prefixledger.report.calendar import Kept
+    from prefixledger.results import IndexResult
 
 DEFAULT_OUTPUT = "index.html"
 
@@ -40,10 +40,10 @@ def index(
     Raises:
         UsageError: There is no report, or a foreign file is in the way.
     """
-    from prefixledger.outcomes import IndexResult
     from prefixledger.report.calendar import calendar, first_listed
     from prefixledger.report.comparison_page import check_page
     from prefixledger.report.render import page_html
+    from prefixledger.results import IndexResult
 
     page = Path(output)
     memory = page.with_suffix(".json")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from prefixledger.errors import InputError, UsageError
-from prefixledger.outcomes import Read, ReportResult
+from prefixledger.outcomes import Read
+from prefixledger.results import ReportResult
 from prefixledger.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from prefixledger.attribute.trial import Trial, Trials
     from prefixledger.config.grid import Grid
     from prefixledger.config.scenario import Scenario
-    from prefixledger.outcomes import WhatIfResult
     from prefixledger.progress import Progress
+    from prefixledger.results import WhatIfResult
     from prefixledger.stages import Question
 
 
@@ -106,7 +106,7 @@ def whatif(
         UsageError: A value, an option, a scenario or an event file cannot be used.
         InputError: As for ``ingest``.
     """
-    from prefixledger import index, outcomes, stages
+    from prefixledger import index, outcomes, results, stages
     from prefixledger.attribute.trial import open_trials
     from prefixledger.config.grid import Grid, read_grid, read_growth
     from prefixledger.report import whatif_page
@@ -142,7 +142,7 @@ def whatif(
         progress.phase("draw the page")
         made = whatif_page.whatif_page(cells, notes, missing=asked - len(cells))
         written = whatif_page.write_page(made, page)
-    result = outcomes.WhatIfResult(place.root, read.summary, cells, notes, asked, *written)
+    result = results.WhatIfResult(place.root, read.summary, cells, notes, asked, *written)
     if asked > len(cells):
         raise outcomes.CutShortError(result)
     return read.checked(result)

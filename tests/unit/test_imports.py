@@ -20,6 +20,9 @@ PACKAGE = ROOT / "pipeline" / "prefixledger"
 LAYERS = (
     {
         "errors",
+        "texts",
+        "frames",
+        "cards",
         "schema",
         "schema_contents",
         "schema_curves",
@@ -42,6 +45,7 @@ LAYERS = (
     {"attribute"},
     {"advice"},  # replays of attribute, chosen and judged
     {"report"},
+    {"results"},  # what the verbs give back
     {"outcomes"},
     {"stages"},
     {"reference"},

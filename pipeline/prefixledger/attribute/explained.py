@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from prefixledger.cards import Card, frame_card
+from prefixledger.frames import Tabled, objects_frame
 from prefixledger.ids import short_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from datetime import datetime
+
+    import polars as pl
 
 ROUTES = {
     "affinity": "the router remembered the longest prefix there",
@@ -70,7 +75,7 @@ class ExplainedSegment:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Tabled):
     """The life of one request in one replay.
 
     Attributes:
@@ -126,6 +131,13 @@ class Explanation:
     segments: tuple[ExplainedSegment, ...]
     missed_tokens: dict[str, int]
     closing: str
+
+    def _frames(self) -> Mapping[str, Callable[[], pl.DataFrame]]:
+        return {"segments": partial(objects_frame, self.segments, ExplainedSegment)}
+
+    def _card(self) -> Card:
+        notes = tuple(note for note in (self.route, self.no_lookup) if note)
+        return frame_card(f"Request {self.request_id}: {self.closing}", self.frame(), notes)
 
 
 @dataclass(frozen=True, slots=True)

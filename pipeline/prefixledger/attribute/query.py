@@ -10,6 +10,7 @@ import duckdb
 import polars as pl
 
 from prefixledger import schema, schema_contents, schema_engines
+from prefixledger.cards import card_html, frame_card
 from prefixledger.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,6 +66,10 @@ class QueryResult:
         with translated_errors(self.connection):
             while batch := self.connection.fetchmany(_BATCH_ROWS):
                 yield from batch
+
+    def _repr_html_(self) -> str:
+        frame = self.frame()
+        return card_html(frame_card(f"{frame.height:,} rows", frame))
 
     def frame(self) -> pl.DataFrame:
         """Run the statement again and return all rows as a polars frame; ends ``rows``."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import scipy
 
 from prefixledger.attribute.change_points import ENOUGH_SLICES
@@ -45,8 +46,8 @@ def _at_peak(whole: Series) -> Iterator[str]:
     if evicted is None or whole.slices.size < ENOUGH_SLICES:
         return
     share = float((evicted * whole.prompt).sum() / whole.prompt.sum())
-    if share < _LEAST_SHARE:
-        return
+    if share < _LEAST_SHARE or not np.ptp(whole.requests) or not np.ptp(evicted):
+        return  # where one of them never changes nothing says whether they go together
     tie = scipy.stats.spearmanr(whole.requests, evicted)
     if tie.statistic >= _TIED and tie.pvalue <= _SURE:
         yield (

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from prefixledger.attribute.cell import Cell
     from prefixledger.cli.console import Talk
-    from prefixledger.outcomes import WhatIfResult
+    from prefixledger.results import WhatIfResult
 
 _WIDE = 120
 """Columns of a terminal from which on the causes fit beside the rest."""

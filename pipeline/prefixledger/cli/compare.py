@@ -11,7 +11,7 @@ from prefixledger.cli.options import FILE, force_option, json_option, talk_optio
 
 if TYPE_CHECKING:
     from prefixledger.cli.console import Talk
-    from prefixledger.outcomes import CompareResult
+    from prefixledger.results import CompareResult
 
 
 @click.command()

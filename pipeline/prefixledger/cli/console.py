@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 import click
+
+from prefixledger.texts import quiet
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,21 +36,12 @@ class Talk:
     def say(self, text: str, *, dim: bool = False) -> None:
         """Print one line, unless quiet."""
         if not self.quiet:
-            click.secho(harmless(text), err=True, color=wants_colour(sys.stderr), dim=dim or None)
+            click.secho(quiet(text), err=True, color=wants_colour(sys.stderr), dim=dim or None)
 
     def detail(self, text: str) -> None:
         """Print one line where more was asked for."""
         if self.verbose:
             self.say(text, dim=True)
-
-
-def harmless(text: str) -> str:
-    """Replace control characters but line feed and tab: a name in a log could steer the terminal with them."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(
-        c if c in "\n\t" or unicodedata.category(c) != "Cc" else "\N{REPLACEMENT CHARACTER}" for c in text
-    )
 
 
 def talk_of(context: click.Context) -> Talk:
@@ -96,9 +88,9 @@ def print_crash(error: BaseException) -> None:
 
 def _print_fault(message: str, hint: str | None) -> None:
     colour = wants_colour(sys.stderr)
-    click.echo(f"{click.style('error:', fg='red', bold=True)} {harmless(message)}", err=True, color=colour)
+    click.echo(f"{click.style('error:', fg='red', bold=True)} {quiet(message)}", err=True, color=colour)
     if hint:
-        click.echo(f"{click.style('hint:', fg='cyan', bold=True)} {harmless(hint)}", err=True, color=colour)
+        click.echo(f"{click.style('hint:', fg='cyan', bold=True)} {quiet(hint)}", err=True, color=colour)
 
 
 def _console(stream: TextIO) -> Console:

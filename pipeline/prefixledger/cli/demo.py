@@ -20,7 +20,7 @@ from prefixledger.cli.options import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from prefixledger.outcomes import ReportResult
+    from prefixledger.results import ReportResult
 
 
 @click.command()

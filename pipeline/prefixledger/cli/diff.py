@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prefixledger.cli.console import data_console, harmless
+from prefixledger.cli.console import data_console
 from prefixledger.cli.options import json_option, show_ids_option, talk_options, workspace_option
+from prefixledger.texts import quiet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +56,7 @@ def diff(
         lines = textwrap.wrap(
             text, width, initial_indent=begin, subsequent_indent=" " * _LABEL, break_on_hyphens=False
         )
-        click.echo("\n".join(harmless(line) for line in lines or [begin.rstrip()]))
+        click.echo("\n".join(quiet(line) for line in lines or [begin.rstrip()]))
 
 
 def _lines(found: PromptDiff) -> Iterator[tuple[str, str]]:

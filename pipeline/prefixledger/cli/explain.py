@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prefixledger.cli.console import data_console, harmless
+from prefixledger.cli.console import data_console
 from prefixledger.cli.options import json_option, show_ids_option, talk_options, workspace_option
+from prefixledger.texts import quiet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +48,7 @@ def explain(request_id: str, workspace: Path, scenario: str | None, as_json: boo
         print_json(found)
         return
     width = max(_NARROWEST, data_console().width)
-    click.echo("\n".join(harmless(line) for line in _lines(found, width)))
+    click.echo("\n".join(quiet(line) for line in _lines(found, width)))
 
 
 def _lines(found: Explanation, width: int) -> Iterator[str]:

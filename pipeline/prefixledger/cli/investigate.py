@@ -21,7 +21,7 @@ from prefixledger.cli.options import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from prefixledger.outcomes import InvestigateResult
+    from prefixledger.results import InvestigateResult
 
 
 @click.command()

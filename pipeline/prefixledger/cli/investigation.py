@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prefixledger.cli import results
-from prefixledger.cli.console import data_console, harmless
+from prefixledger.cli.console import data_console
 from prefixledger.cli.show import print_json, print_table
+from prefixledger.texts import quiet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prefixledger.attribute.investigated import Incident, Investigation, Matched
     from prefixledger.cli.console import Talk
-    from prefixledger.outcomes import InvestigateResult
+    from prefixledger.results import InvestigateResult
 
 _NARROWEST = 60
 _MOST_ROWS = 10
@@ -211,4 +212,4 @@ def _line(text: str, begin: str = "") -> None:
     lines = textwrap.wrap(
         text, width, initial_indent=begin, subsequent_indent=" " * len(begin), break_on_hyphens=False
     )
-    click.echo("\n".join(harmless(line) for line in lines))
+    click.echo("\n".join(quiet(line) for line in lines))

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from prefixledger.cli.console import Talk
     from prefixledger.ingest import IngestSummary
-    from prefixledger.outcomes import ReplayResult, ReportResult
     from prefixledger.replay import ReplaySummary
+    from prefixledger.results import ReplayResult, ReportResult
 
 R = TypeVar("R")
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from prefixledger.cli.console import harmless
 from prefixledger.ids import short_id
+from prefixledger.texts import quiet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -76,7 +76,7 @@ def print_table(
     for index, name in enumerate(columns):
         table.add_column(Text(name), justify="right" if index in flush_right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(harmless(_cell(value))) for value in row))
+        table.add_row(*(Text(quiet(_cell(value))) for value in row))
     console.print(table)
 
 

@@ -21,7 +21,7 @@ from prefixledger.cli.options import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from prefixledger.outcomes import WhatIfResult
+    from prefixledger.results import WhatIfResult
 
 
 @click.command()

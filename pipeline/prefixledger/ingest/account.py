@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from prefixledger.cards import Card, frame_card
 from prefixledger.errors import InputError, InternalError, Place
+from prefixledger.frames import Tabled, objects_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    import polars as pl
 
 
+_SHARES: Final = ("kept", "rejected", "duplicates", "joined", "skipped")
+"""What becomes of records; they sum to them."""
 _LISTS: Final = ("namespaces", "notes", "facts", "text_scales", "beside")
 
 
@@ -131,7 +138,7 @@ class InputAccount:
 
 
 @dataclass(frozen=True, slots=True)
-class IngestSummary:
+class IngestSummary(Tabled):
     """Account of one call.
 
     Attributes:
@@ -151,6 +158,14 @@ class IngestSummary:
     def rejected(self) -> int:
         """Rejects of all inputs."""
         return sum(account.rejected for account in self.inputs)
+
+    def _frames(self) -> Mapping[str, Callable[[], pl.DataFrame]]:
+        return {"inputs": partial(objects_frame, self.inputs, InputAccount)}
+
+    def _card(self) -> Card:
+        shown = self.frame().select("path", "format", "records", *_SHARES)
+        title = f"{self.records:,} records of {len(self.inputs)} inputs were read, and {self.rejected:,} rejected."
+        return frame_card(title, shown, self.messages)
 
 
 class TooManyRejectsError(InputError):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import unicodedata
 from decimal import Decimal
 from typing import TYPE_CHECKING, overload
 from zoneinfo import ZoneInfo
+
+from prefixledger.texts import clean as clean  # noqa: PLC0414  # all that a report prints goes through here
+from prefixledger.texts import quiet as quiet  # noqa: PLC0414
 
 if TYPE_CHECKING:
     from prefixledger.report.view import Window
@@ -20,8 +22,6 @@ _MINUTE_S = 60
 _KIB = 1024
 _SYMBOLS = {"USD": "$", "EUR": "€", "GBP": "£"}
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_INVISIBLE = {"Cc", "Cs", "Co", "Cn"}
-_BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def whole(number: float) -> str:
@@ -209,21 +209,3 @@ def finite(value: float | Decimal) -> float | int:
         raise ValueError(f"{value} is no number for a report")
     rounded = float(f"{float(value):.6g}")
     return int(rounded) if rounded.is_integer() and abs(rounded) < 2**53 else rounded
-
-
-def quiet(text: str) -> str:
-    """Replace control and direction marks, which could reorder or hide what stands around them; lines stay."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(
-        c
-        if c in "\n\t" or not (c in _BIDI or unicodedata.category(c) in _INVISIBLE)
-        else "\N{REPLACEMENT CHARACTER}"
-        for c in text
-    )
-
-
-def clean(text: str, limit: int = 60) -> str:
-    """Make a name from a log fit to show: quiet, on one line, at most ``limit`` characters."""
-    shown = quiet(text[: 4 * limit]).replace("\n", " ").replace("\t", " ")
-    return shown if len(shown) <= limit else shown[: limit - 1].rstrip() + "…"

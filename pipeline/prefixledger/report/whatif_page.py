@@ -68,7 +68,7 @@ def whatif_page(cells: tuple[Cell, ...], notes: tuple[str, ...], missing: int = 
     best_price = cheapest(cells)
     left_out = (f"Cut short: {missing} combinations were not replayed.",) if missing else ()
     return WhatIfPage(
-        sentence=_sentence(cells),
+        sentence=sentence(cells),
         facts=(*left_out, *((f"{best_price[0].upper()}{best_price[1:]}.",) if best_price else ()), *notes),
         axes=tuple(name for name in cells[0].axes if len({cell.axes[name] for cell in cells}) > 1),
         causes=tuple(c for c in _CAUSES if any(cell.misses["by_cause"].get(c) for cell in cells)),
@@ -146,14 +146,19 @@ def _plain(value: Any) -> Any:
     )
 
 
-def _sentence(cells: tuple[Cell, ...]) -> str:
+def best_of(cells: tuple[Cell, ...]) -> Cell | None:
+    """Return the combination that hits most, the baseline left out; None where none could be replayed."""
+    tried = [cell for cell in cells[1:] if cell.problem is None]
+    return max(tried, key=lambda cell: cell.totals["token_hit_rate"] or 0, default=None)
+
+
+def sentence(cells: tuple[Cell, ...]) -> str:
     """Say what the best hit rate is, against the baseline, and whether that is more than chance."""
     first = cells[0]
     tried = [cell for cell in cells[1:] if cell.problem is None]
-    before = first.totals["token_hit_rate"]
-    if not tried or before is None:
+    top, before = best_of(cells), first.totals["token_hit_rate"]
+    if top is None or before is None:
         return "Nothing could be compared with the baseline."
-    top = max(tried, key=lambda cell: cell.totals["token_hit_rate"] or 0)
     changed = {name: value for name, value in top.axes.items() if value != first.axes[name]}
     rate, change = top.totals["token_hit_rate"] or 0.0, (top.totals["change_pp"] or 0.0) / 100
     combinations = f"{len(tried)} combination{'s' if len(tried) > 1 else ''}"

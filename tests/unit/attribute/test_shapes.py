@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -31,6 +32,8 @@ def test_evictions_that_rise_with_load_sag_at_peak() -> None:
     (said,) = shapes(_series(n, 0.9 - flat, evicted=flat), (), None, ())
     assert said.startswith("evictions do not go with load")
     assert shapes(_series(n, np.full(n, 0.9)), (), None, ()) == ()
+    steady = replace(_series(n, 0.9 - flat, evicted=flat), requests=np.full(n, 100))
+    assert shapes(steady, (), None, ()) == ()  # load that never changes goes with nothing
 
 
 def test_a_lifetime_may_fit_one_kind_of_traffic_only() -> None:

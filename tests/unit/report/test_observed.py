@@ -22,8 +22,8 @@ from stage_support import write_workspace
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from prefixledger.outcomes import ReplayResult
     from prefixledger.report.view import ReportView
+    from prefixledger.results import ReplayResult
 
 HOUR = 3_600_000_000
 BLOCK = 16
