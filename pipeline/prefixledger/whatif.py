@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor, as_completed
+import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prefixledger.errors import UsageError
 from prefixledger.progress import SILENT
-from prefixledger.running import running
-from prefixledger.workspace import DEFAULT_WORKSPACE
+from prefixledger.running import running as holding
+from prefixledger.workspace import DEFAULT_WORKSPACE, Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from prefixledger.attribute.cell import Cell, Counted
-    from prefixledger.attribute.trial import Trial, Trials
     from prefixledger.config.grid import Grid
     from prefixledger.config.scenario import Scenario
+    from prefixledger.ingest import IngestOptions
     from prefixledger.progress import Progress
     from prefixledger.results import WhatIfResult
-    from prefixledger.stages import Question
+
+BESIDE = ".whatif"
+"""Folder in a workspace for logs that are read again, while a grid is run."""
 
 
 def whatif(
@@ -31,9 +33,14 @@ def whatif(
     capacity: str | Sequence[str | int] | None = None,
     ttl: str | Sequence[str] | None = None,
     residence: str | Sequence[str] | None = None,
+    running: str | Sequence[str | int] | None = None,
+    tier: str | Sequence[str] | None = None,
     rates: str | Sequence[str] | None = None,
     routing: str | Sequence[str] | None = None,
     replicas: str | Sequence[str | int] | None = None,
+    block_sizes: str | Sequence[str | int] | None = None,
+    salt: str | Sequence[str] | None = None,
+    layout: str | Sequence[str] | None = None,
     growth: str | Sequence[str | float] | None = None,
     output: str | Path | None = None,
     scenario: Scenario | str | Path | None = None,
@@ -64,14 +71,21 @@ def whatif(
     Args:
         sources: Logs, read first as by ``ingest``; or one workspace; or nothing, for the workspace as it is.
         workspace: Folder of the stages' files.
-        capacity: Capacities of one replica, a comma list or a sequence; a mere number is blocks, and ``90%`` the smallest
-            that hits so much.
+        capacity: Capacities of one replica, a comma list or a sequence; a mere number is blocks of the log, and ``90%`` the
+            smallest that hits so much, found for each combination of the other settings.
         ttl: Lifetimes, as ``5m,1h,none``.
         residence: How long requests hold their blocks: logged, estimated, none, auto.
+        running: Requests that may run on a replica at a time, ``max_num_seqs`` of vLLM and ``max_running_requests`` of SGLang;
+            ``none`` for as many as fit.
+        tier: Lower tiers, ``[KIND:]SIZE[:SCOPE]`` as ``2x``, ``lmcache:512GiB:fleet``, or ``none``.
         rates: Names of models whose prices are paid, or ``by-model``.
         routing: Names of routings, or ``all`` that place requests themselves; another than as-logged has as many replicas
             as the log names, unless told.
         replicas: Numbers of replicas, for routings that place requests themselves.
+        block_sizes: Tokens per block: multiples of those of the log from its hashes, others from the token ids or text of the
+            sources, which are read again.
+        salt: ``off``, one salt for all; ``on``, one for each tenant; ``as-logged``.
+        layout: ``volatile-last``, what changes from call to call at the end of prompts; ``as-logged``.
         growth: Times the sessions of the log, as ``1.5,2``; every other setting is tried under each as well.
         output: An HTML page of the cells, with a CSV of the same stem beside it; None writes none.
         scenario: The baseline, or its file; None is vLLM, as logged, unlimited.
@@ -107,6 +121,7 @@ def whatif(
         InputError: As for ``ingest``.
     """
     from prefixledger import index, outcomes, results, stages
+    from prefixledger.attribute.grid_run import run_grid
     from prefixledger.attribute.trial import open_trials
     from prefixledger.config.grid import Grid, read_grid, read_growth
     from prefixledger.report import whatif_page
@@ -118,7 +133,9 @@ def whatif(
         max_rejects=max_rejects, jobs=jobs, force=force,
     )  # fmt: skip
     axes = {
-        "capacity": capacity, "ttl": ttl, "residence": residence, "rates": rates, "routing": routing, "replicas": replicas,
+        "block_size": block_sizes, "salt": salt, "layout": layout,
+        "capacity": capacity, "ttl": ttl, "residence": residence, "running": running, "tier": tier, "rates": rates,
+        "routing": routing, "replicas": replicas,
     }  # fmt: skip
     factors = read_growth(growth)
     grid = Grid() if factors and all(value is None for value in axes.values()) else read_grid(**axes)
@@ -127,7 +144,7 @@ def whatif(
         whatif_page.check_page(page, force=force)
     logs, place = stages.resolve(sources, workspace)
     question = stages.ask(() if scenario is None else (scenario,), events, replica_grace)
-    with running(place, "whatif", force=force):
+    with holding(place, "whatif", force=force):
         read = stages.ingested(logs, place, options, progress)
         read = stages.engine_logs_read(read, engine_log, place, options, progress)
         progress.phase("index")
@@ -135,12 +152,19 @@ def whatif(
         progress.phase("read the index")
         (baseline,) = question.scenarios
         trials = open_trials(place, baseline, question.events, keys=_goes_by_keys(baseline, grid))
-        cells, asked, warned = _run(trials, question, grid, factors, progress, options.jobs)
-    notes = (*warned, *cells[0].notes)
+        try:
+            found = run_grid(
+                trials, baseline, grid, factors, workspace=place, reread=_reread(logs, place, options, progress),
+                progress=progress, jobs=options.jobs,
+            )  # fmt: skip
+        finally:
+            shutil.rmtree(place.root / BESIDE, ignore_errors=True)
+    cells, asked = found.cells, found.asked
+    notes = (*found.notes, *cells[0].notes)
     written: tuple[Path | None, Path | None] = (None, None)
     if page is not None:
         progress.phase("draw the page")
-        made = whatif_page.whatif_page(cells, notes, missing=asked - len(cells))
+        made = whatif_page.whatif_page(cells, (*found.sizes, *notes), missing=asked - len(cells))
         written = whatif_page.write_page(made, page)
     result = results.WhatIfResult(place.root, read.summary, cells, notes, asked, *written)
     if asked > len(cells):
@@ -148,129 +172,44 @@ def whatif(
     return read.checked(result)
 
 
-def _run(
-    trials: Trials, question: Question, grid: Grid, growth: tuple[float, ...], progress: Progress, jobs: int
-) -> tuple[tuple[Cell, ...], int, tuple[str, ...]]:
-    """Return the baseline and every combination, how many cells were asked for, and what to doubt in the baseline."""
-    from prefixledger.attribute.cell import Cell, count, name_cells, refused
-    from prefixledger.attribute.policy import doubts
-    from prefixledger.attribute.trial import grown_trials
-    from prefixledger.config import grid as grids
+def _reread(
+    logs: Sequence[str | Path], place: Workspace, options: IngestOptions, progress: Progress
+) -> Callable[[int], Workspace]:
+    """Return what reads the logs once more, into blocks of another size, beside the workspace."""
+    done: dict[int, Workspace] = {}
 
-    (baseline,) = question.scenarios
-    progress.phase("replay the baseline")
-    first = trials.run(baseline)
-    hit_tokens, written_tokens = (first.by_arrival(f"{name}_tokens") for name in ("hit", "written"))
-    doubted = doubts(trials.requests, hit_tokens, written_tokens)
-    logged = {tally.plan.index: len(tally.plan.fleet.replicas) for tally in first.pools}
-    scenarios = grids.cells(baseline, _sized(trials, first, grid, progress), logged)
-    pools = tuple(logged)
-    wanted = [(1.0, scenario) for scenario in scenarios]
-    today = grids.axes_of(first.scenario, pools)
-    same = any(grids.axes_of(one, pools) == today for one in scenarios)
-    wanted += [(factor, one) for factor in growth for one in (*(() if same else (baseline,)), *scenarios)]
-    if len(wanted) > grids.MOST_CELLS:
-        raise UsageError(
-            f"the grid has {len(wanted):,} cells, and each is a replay", hint=f"at most {grids.MOST_CELLS:,}"
-        )
-    larger = {1.0: trials}
-    for factor in growth:
-        progress.phase(f"copy sessions to {factor:g} times the traffic")
-        larger[factor] = grown_trials(trials, factor, baseline.seed)
-    progress.phase("replay the grid", len(wanted), "cells")
+    def read(block_size: int) -> Workspace:
+        from prefixledger import index, stages
 
-    def named(scenario: Scenario, factor: float) -> dict[str, str | int | None]:
-        grows = {"growth": f"{factor:g}"} if growth else {}
-        return {**grows, **grids.axes_of(scenario, pools)}
+        if block_size in done:
+            return done[block_size]
+        told = json.loads(place.manifest.read_text(encoding="utf-8"))["sources"]
+        hashed = sorted({entry["block_size"] for entry in told if entry["block_ids"] is not None})
+        if hashed:
+            raise UsageError(
+                f"the log has only hashes of blocks of {' or '.join(map(str, hashed))} tokens, not the tokens in them: blocks "
+                f"of {block_size} cannot be made of them, those of a multiple can"
+            )
+        if not logs or any(str(log) == "-" for log in logs):
+            raise UsageError(
+                f"for blocks of {block_size} tokens the logs must be read again: a workspace has the hashes of its blocks alone",
+                hint="name the log files as SOURCE; blocks of a multiple of those of the workspace need no log",
+            )
+        beside = Workspace(place.root / BESIDE / str(block_size))
+        read_again = stages.ingested(logs, beside, replace(options, block_size=block_size), progress)
+        if read_again.problem is not None:
+            raise UsageError(f"in blocks of {block_size} tokens: {read_again.problem.message}")
+        index.update(beside)
+        done[block_size] = beside
+        return beside
 
-    def tried(asked: tuple[float, Scenario]) -> Counted | Cell:
-        factor, scenario = asked
-        axes, on = named(scenario, factor), larger[factor]
-        try:
-            trial = on.run(scenario)
-        except UsageError as error:
-            return refused(axes, error.message)
-        # Another log is no other draw of this one: its difference has no interval.
-        intervals = trials.compare(trial, first) if factor == 1 else (None, None)
-        return count(trial, axes, on.loads(trial), intervals)
-
-    begin = count(first, named(first.scenario, 1.0), trials.loads(first))
-    found = _in_parallel(tried, wanted, progress, jobs)
-    if found and all(isinstance(one, Cell) for one in found):
-        # Asked again for its hint: a grid in which nothing can be replayed is a mistake, not a result.
-        factor, scenario = wanted[0]
-        axes = grids.told(named(scenario, factor))
-        try:
-            larger[factor].run(scenario)
-        except UsageError as error:
-            raise UsageError(f"{axes}: {error.message}", hint=error.hint) from error
-    progress.phase("name the causes")
-    counted = [begin, *(one for one in found if not isinstance(one, Cell))]
-    ready = iter(name_cells(counted, threads=jobs))
-    cells = (next(ready), *(one if isinstance(one, Cell) else next(ready) for one in found))
-    return cells, 1 + len(wanted), doubted
+    return read
 
 
 def _goes_by_keys(baseline: Scenario, grid: Grid) -> bool:
     """Return whether some cell routes by keys, or cuts blocks into pages; all others need the forest alone."""
     from prefixledger.config.grid import AS_LOGGED
 
-    return bool(grid.routing or grid.replicas) or any(
+    return bool(grid.routing or grid.replicas or grid.block_size) or any(
         pool.fleet.routing != AS_LOGGED or pool.cache.page_size is not None for pool in baseline.pool
     )
-
-
-def _sized(trials: Trials, first: Trial, grid: Grid, progress: Progress) -> Grid:
-    """Put the smallest capacity that hits as much in the place of every hit rate, and say it in every unit."""
-    from prefixledger.config.grid import share_of
-
-    shares = [share_of(capacity) for capacity in grid.capacity]
-    if all(share is None for share in shares):
-        return grid
-    if grid.ttl or grid.routing or grid.replicas or grid.residence:
-        raise UsageError(
-            "a capacity for a hit rate is found for the baseline, and each other setting needs another",
-            hint="give --capacity 90% alone, with a --scenario that has the routing and lifetime",
-        )
-    sizes = []
-    for capacity, share in zip(grid.capacity, shares, strict=True):
-        if share is None:
-            sizes.append(capacity)
-            continue
-        blocks = trials.smallest_capacity(first, share)
-        progress.say(f"{capacity} of the prompt tokens hit from {_in_units(first, blocks)} per replica on")
-        sizes.append(f"{blocks} blocks")
-    return replace(grid, capacity=tuple(dict.fromkeys(sizes)))
-
-
-def _in_units(first: Trial, blocks: int) -> str:
-    """Return a capacity in blocks and tokens, and in GiB where the shape of the model is given."""
-    from prefixledger.config.kv_size import bytes_per_token
-
-    plan = first.pools[0].plan
-    tokens = blocks * plan.block_size
-    text = f"{blocks:,} blocks, {tokens:,} tokens"
-    if plan.pool.model is None:
-        return text
-    return f"{text}, {float(bytes_per_token(plan.pool.model) * tokens) / (1 << 30):,.2f} GiB"
-
-
-def _in_parallel(
-    tried: Callable[[tuple[float, Scenario]], Counted | Cell],
-    scenarios: Sequence[tuple[float, Scenario]],
-    progress: Progress,
-    jobs: int,
-) -> list[Counted | Cell]:
-    """Try scenarios beside each other; kernels let other threads run. What is done when Ctrl-C comes is kept, in order."""
-    done: dict[int, Counted | Cell] = {}
-    pool = ThreadPoolExecutor(max_workers=jobs)
-    try:
-        running = {pool.submit(tried, scenario): number for number, scenario in enumerate(scenarios)}
-        for future in as_completed(running):
-            done[running[future]] = future.result()
-            progress.advance(1)
-    except KeyboardInterrupt:
-        progress.say("interrupted: what is done is kept")
-    finally:
-        pool.shutdown(cancel_futures=True)
-    return [done[number] for number in sorted(done)]

@@ -27,6 +27,7 @@ class Log:
         output: ignore, at_release or as_decoded.
         resets: (at, replica, force), in order of time.
         hit_saves_us: What a hit block saves.
+        most_running: Rows that may run on a replica at a time.
     """
 
     parent: list[int]
@@ -38,6 +39,7 @@ class Log:
     output: str
     resets: list[tuple[int, int, bool]]
     hit_saves_us: float
+    most_running: int = 1 << 30
 
     def last_blocks(self) -> np.ndarray:
         """Return int64[n], the deepest block that each row walks, -1 for none."""

@@ -150,6 +150,8 @@ class Replica:
             answer.refused[number] = True
             answer.admitted[number] = answer.finished[number] = now
             return True
+        if len(self.running) >= t.most_running:
+            return False
         may_hit = row.keys[: 0 if row.bypassed else min(keyed, (tokens - 1) // t.block)]
         if slots - self.locked_already(may_hit) > t.capacity - self.taken()[1]:
             return False
@@ -378,6 +380,7 @@ class Running:
     hit_saves_us: float = 0.0
     resets: list[tuple[int, int, bool]] = field(default_factory=list)
     chunk: int | None = None
+    most_running: int = 1 << 30
     answer: Answer = field(init=False)
     watched: ClassVar[type[Replica]] = Replica
 

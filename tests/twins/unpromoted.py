@@ -94,7 +94,8 @@ class OverTier(Replica):
         limit = 0 if row.bypassed else min(keyed, (tokens - 1) // t.block)
         there = list(takewhile(lambda key: key in p.copies, row.keys[:limit]))
         hits = [p.copies[key][0] for key in there]
-        if need - len(hits) + sum(s in p.queue for s in hits) > len(p.queue):
+        short = need - len(hits) + sum(s in p.queue for s in hits) > len(p.queue)
+        if short or len(self.running) >= t.most_running:
             return False
         reach = self.read(row.keys[:keyed], len(hits), limit)
         for slot in hits:

@@ -160,7 +160,8 @@ class Replica:
             if key not in p.copies:
                 break
             hits.append(p.copies[key][0])
-        if need - len(hits) + sum(s in p.queue for s in hits) > len(p.queue):
+        short = need - len(hits) + sum(s in p.queue for s in hits) > len(p.queue)
+        if short or len(self.running) >= t.most_running:
             return False
         for slot in hits:
             p.queue.pop(slot, None)
@@ -279,6 +280,7 @@ class Twin:
     resets: list[tuple[int, int, bool]] = field(default_factory=list)
     in_line: bool = False
     until: int = 1 << 60
+    most_running: int = 1 << 30
     answer: Answer = field(init=False)
     pools: list[Pool] = field(init=False, default_factory=list)
 

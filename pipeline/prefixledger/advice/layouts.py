@@ -9,20 +9,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prefixledger.advice.ground import Outcome, run
-from prefixledger.attribute.trial import Trials
-from prefixledger.replay.layout import laid_out, lay_out, varying
-from prefixledger.replay.prepared import prepared
+from prefixledger.attribute.laid_out import LATE, lay_out_trials
+from prefixledger.attribute.other_keys import without_salt
+from prefixledger.errors import UsageError
+from prefixledger.replay.layout import varying
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prefixledger.advice.ground import Ground
+    from prefixledger.attribute.trial import Trials
     from prefixledger.replay.contents import Contents
 
-MOST_ERROR = 0.005
-"""Of the prompt tokens may a replay of prompts that are laid out as they are differ from that of their keys."""
-LEAST_KNOWN = 0.95
-"""Of the lookups must have contents that are known."""
 _WORDS = {
     "time": "the time of day",
     "uuid": "a UUID",
@@ -58,9 +56,7 @@ def late_varying(ground: Ground) -> LaidOut | str | None:
     late = varying(contents)
     if not late.any():
         return None
-    return _tried(
-        ground, contents, late, contents.namespace, _name(contents, late), "what varies at their end"
-    )
+    return _tried(ground, late, contents.namespace, _name(contents, late), LATE)
 
 
 def one_salt(ground: Ground) -> LaidOut | str | None:
@@ -71,43 +67,26 @@ def one_salt(ground: Ground) -> LaidOut | str | None:
     without = [json.loads(name) for name in contents.namespaces]
     if len({one.get("cache_salt") for one in without}) < 2:  # noqa: PLR2004
         return None
-    names = [json.dumps({**one, "cache_salt": None}, sort_keys=True) for one in without]
+    names = [without_salt(name) for name in contents.namespaces]
     number = {name: place for place, name in enumerate(sorted(set(names)))}
     merged = np.asarray([number[name] for name in names], np.int64)[contents.namespace]
-    return _tried(ground, contents, np.zeros(contents.parent.size, np.bool_), merged, "", "one salt")
+    return _tried(ground, np.zeros(contents.parent.size, np.bool_), merged, "", "one salt")
 
 
 def _tried(
     ground: Ground,
-    contents: Contents,
     late: NDArray[np.bool_],
     namespace: NDArray[np.int64],
     varies: str,
     what: str,
 ) -> LaidOut | str:
-    mine = contents.node >= 0
-    if mine.mean() < LEAST_KNOWN:
-        return f"prompts with {what} could not be tried: the log says of {100 * mine.mean():.0f} % what they are made of"
-    nothing = lay_out(contents, np.zeros(contents.parent.size, np.bool_))
-    as_it_is = laid_out(ground.log, nothing, contents.namespace, mine)
-    layout = lay_out(contents, late)
-    changed = laid_out(ground.log, layout, namespace, mine)
-    if as_it_is is None or changed is None:
-        return f"prompts with {what} could not be tried: what they are made of is counted in other tokens than they are"
-    old = ground.trials.prepared
-    outcomes = []
-    for log in (as_it_is, changed):
-        trials = Trials(prepared(log, old.facts, old.events), ground.trials.noise)
-        outcomes.append(run(trials, ground.scenario))
-        ground.tried += 1
-    control, after = outcomes
-    error = np.abs(control.hit_tokens - ground.base.hit_tokens).sum()
-    asked = ground.log.lookups.prompt_tokens.sum()
-    if error > MOST_ERROR * asked:
-        return (
-            f"prompts with {what} could not be tried: laid out as they are, their hits differ from those of their keys by "
-            f"{100 * error / asked:.1f} % of the tokens"
-        )
+    try:
+        laid = lay_out_trials(ground.trials, late, namespace, what)
+        control, after = (run(trials, ground.scenario) for trials in (laid.as_it_is, laid.changed))
+        ground.tried += 2
+        laid.check(ground.base.hit_tokens, control.hit_tokens)
+    except UsageError as error:
+        return error.message
     base = ground.base
     outcome = replace(
         after,
@@ -115,8 +94,7 @@ def _tried(
         written_tokens=base.written_tokens + after.written_tokens - control.written_tokens,
         amount=base.amount + after.amount - control.amount,
     )
-    struck = mine & (layout.late_tokens[np.maximum(contents.node, 0)] > 0)
-    return LaidOut(trials, outcome, struck, varies)
+    return LaidOut(laid.changed, outcome, laid.struck, varies)
 
 
 def _name(contents: Contents, late: NDArray[np.bool_]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -96,6 +96,10 @@ class Counted:
     interval: Interval | None = None
     cost_interval: Interval | None = None
     notes: tuple[str, ...] = field(default=())
+
+    def with_notes(self, notes: tuple[str, ...]) -> Counted:
+        """Return it with more that the reader must know."""
+        return replace(self, notes=(*notes, *self.notes)) if notes else self
 
 
 def count(

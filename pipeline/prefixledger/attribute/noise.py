@@ -82,7 +82,11 @@ class Noise:
         return tuple((draw.clusters, draw.n_clusters) for draw in self._draws)
 
     def of_share(
-        self, after: NDArray[np.int64], before: NDArray[np.int64], whole: NDArray[np.int64]
+        self,
+        after: NDArray[np.int64],
+        before: NDArray[np.int64],
+        whole: NDArray[np.int64],
+        whole_after: NDArray[np.int64] | None = None,
     ) -> Interval | None:
         """Return the interval of the difference of two shares, in percentage points: the wider of all kinds of clusters.
 
@@ -90,12 +94,21 @@ class Noise:
             after: int64[m], by lookup.
             before: int64[m].
             whole: int64[m], what both are shares of.
+            whole_after: int64[m], what ``after`` is a share of, where that is something else.
 
         Returns:
             None where the log has too few clusters of any kind.
         """
-        change = after - before
-        return self._widest([100 * _over(draw.sums(change), draw.sums(whole)) for draw in self._draws])
+        found = []
+        for draw in self._draws:
+            of = draw.sums(whole)
+            if whole_after is None:
+                found.append(100 * _over(draw.sums(after - before), of))
+            else:
+                found.append(
+                    100 * (_over(draw.sums(after), draw.sums(whole_after)) - _over(draw.sums(before), of))
+                )
+        return self._widest(found)
 
     def of_change(self, after: NDArray[np.float64], before: NDArray[np.float64]) -> Interval | None:
         """Return the interval of a relative change of an amount, in percent; see ``of_share``."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -98,10 +98,12 @@ class Trials:
     Attributes:
         prepared: The log.
         noise: Draws of its sessions and days.
+        origin: int64[m], for each lookup that of the log from which this one was made by copying sessions; None: itself.
     """
 
     prepared: Prepared
     noise: Noise
+    origin: NDArray[np.int64] | None = None
     _askers: dict[str, Askers] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -133,32 +135,54 @@ class Trials:
         notes = (*told, *plan.notes, *(note for pool in pools for note in pool.notes))
         return Trial(settled, askers, pools, notes)
 
-    def compare(self, trial: Trial, baseline: Trial) -> tuple[Interval | None, Interval | None]:
-        """Return the intervals of the change of the hit rate, in points, and of the cost of input, in percent."""
-        prompt_tokens = self.prepared.log.lookups.prompt_tokens
-        rate = self.noise.of_share(
-            trial.by_arrival("hit_tokens"), baseline.by_arrival("hit_tokens"), prompt_tokens
-        )
-        after, before = trial.paid(prompt_tokens), baseline.paid(prompt_tokens)
-        if after is None or before is None or trial.currency != baseline.currency:
-            return rate, None
-        return rate, self.noise.of_change(after, before)
+    def compare(
+        self, trial: Trial, baseline: Trial, on: Trials | None = None
+    ) -> tuple[Interval | None, Interval | None]:
+        """Return the intervals of the change of the hit rate, in points, and of the cost of input, in percent.
 
-    def smallest_capacity(self, trial: Trial, share: float) -> int:
-        """Return the blocks per replica from which on so large a share of the prompt tokens hits.
+        Args:
+            trial: What is judged.
+            baseline: A trial of this log.
+            on: The log of ``trial``: this one, under other keys or with copies of its sessions, which are drawn with what
+                they are copies of. Of another log there is no interval.
+        """
+        prompt_tokens, on = self.prepared.log.lookups.prompt_tokens, on or self
+        theirs = on.prepared.log.lookups.prompt_tokens
+        asked = on.of_origin(theirs)
+        before = baseline.by_arrival("hit_tokens")
+        if on.origin is None and not np.array_equal(asked, prompt_tokens):
+            return None, None
+        after = on.of_origin(trial.by_arrival("hit_tokens"))
+        rate = self.noise.of_share(after, before, prompt_tokens, None if on.origin is None else asked)
+        paid, was = trial.paid(theirs), baseline.paid(prompt_tokens)
+        if paid is None or was is None or trial.currency != baseline.currency:
+            return rate, None
+        return rate, self.noise.of_change(on.of_origin(paid), was)
+
+    def of_origin(self, amount: NDArray[Any]) -> NDArray[Any]:
+        """Add up what was copied on what it is a copy of."""
+        if self.origin is None:
+            return amount
+        size = int(self.origin.max(initial=-1)) + 1
+        return np.bincount(self.origin, amount, size).astype(amount.dtype)
+
+    def smallest_capacity(self, scenario: Scenario, share: float) -> tuple[PoolPlan, int]:
+        """Return the pool, and the blocks per replica from which on so large a share of the prompt tokens hits.
 
         Exact for one request at a time without output; what runs beside each other hits more or less.
 
         Args:
-            trial: The baseline; of its capacity nothing is left.
+            scenario: What is replayed; of its capacity nothing is left.
             share: Above 0, below 1.
 
         Raises:
             UsageError: There are several pools, their cache is no stack, or no capacity hits so much.
         """
-        plan = trial.pools[0].plan
+        settled, _ = self.prepared.settle(scenario)
+        pools = self.prepared.plan(settled).pools
+        plan = pools[0]
         stack = PROFILES[plan.pool.cache.profile].stack and not plan.pool.hosted and plan.pool.tier is None
-        if len(trial.pools) > 1 or not stack or self.prepared.log.lookups.bypassed.any():
+        if len(pools) > 1 or not stack or self.prepared.log.lookups.bypassed.any():
             raise UsageError(
                 f"the capacity for a hit rate of {100 * share:g} % cannot be found: it takes one pool of profile vllm, without a "
                 "lower tier, in which every request is looked up",
@@ -175,7 +199,7 @@ class Trials:
                 f"no capacity hits {100 * share:g} %: without a limit {100 * most:.1f} % hit",
                 hint="ask for less, or choose another routing or lifetime",
             )
-        return found
+        return plan, found
 
     def loads(self, trial: Trial) -> Loads:
         """Return the load of each replica."""
@@ -219,8 +243,8 @@ def grown_trials(trials: Trials, factor: float, seed: int) -> Trials:
         factor: At least 1.
         seed: See ``grown``.
     """
-    old = trials.prepared
-    return Trials(prepared(grown(old.log, factor, seed), old.facts, old.events), trials.noise)
+    old, more = trials.prepared, grown(trials.prepared.log, factor, seed)
+    return Trials(prepared(more.log, old.facts, old.events), trials.noise, more.origin)
 
 
 def open_trials(

@@ -36,6 +36,16 @@ if TYPE_CHECKING:
 @click.option(
     "--residence", metavar="A,B", help="How long requests hold their blocks: logged,estimated,none."
 )
+@click.option(
+    "--running",
+    metavar="N,M",
+    help="Requests that may run on a replica at a time (max_num_seqs, max_running_requests); none: as many as fit.",
+)
+@click.option(
+    "--tier",
+    metavar="A,B",
+    help="Lower tiers, [KIND:]SIZE[:SCOPE]: none,2x,lmcache:512GiB:fleet.",
+)
 @click.option("--rates", metavar="A,B", help="Models whose prices are paid, or by-model.")
 @click.option(
     "--routing",
@@ -46,6 +56,19 @@ if TYPE_CHECKING:
     "--replicas",
     metavar="N,M",
     help="Numbers of replicas, for routings that place requests themselves. [default: as many as before]",
+)
+@click.option(
+    "--block-sizes",
+    metavar="N,M",
+    help="Tokens per block; each takes an index of its own. Not a multiple of the log's: read again from token ids or text.",
+)
+@click.option(
+    "--salt", metavar="A,B", help="Cache salts: off (one for all), on (one for each tenant), as-logged."
+)
+@click.option(
+    "--layout",
+    metavar="A,B",
+    help="Prompts: volatile-last (what changes from call to call at the end), as-logged.",
 )
 @click.option(
     "--growth",
@@ -86,6 +109,7 @@ def whatif(
     \b
     prefixledger whatif logs/ --capacity 20000,40000,80000 --ttl 5m,1h
     prefixledger whatif --scenario as-is.toml --routing as-logged,cache-aware --replicas 4,8 -o whatif.html
+    prefixledger whatif logs/ --block-sizes 16,64 --salt as-logged,off --tier none,2x
     prefixledger whatif --scenario as-is.toml --growth 1.5,2 --routing prefix-hash --replicas 4,6
     """
     from prefixledger import api

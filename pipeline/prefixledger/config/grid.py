@@ -1,32 +1,46 @@
-"""Grids of scenarios: one for every combination of capacities, lifetimes, routings and numbers of replicas."""
+"""Grids of scenarios: one for every combination of what can be chosen about caches, fleets and the keys of prompts."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from prefixledger.config.grid_values import (
+    AS_LOGGED,
+    NONE,
+    read_growth,
+    read_values,
+    share_of,
+    tier_named,
+    tier_under,
+)
 from prefixledger.config.pricing import PREFILL_TOKENS, Pricing
-from prefixledger.config.registry import RESIDENCES, ROUTINGS
 from prefixledger.config.scenario import dump, parse_scenario
-from prefixledger.config.toml_file import near_hint
-from prefixledger.config.units import parse_capacity, parse_duration_us
+from prefixledger.config.units import parse_capacity
 from prefixledger.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from prefixledger.config.models import Pool
     from prefixledger.config.scenario import Scenario
 
-AS_LOGGED = "as-logged"
-AXES = ("capacity", "ttl", "residence", "rates", "routing", "replicas")
-"""In the order in which a grid is run through; the last changes fastest."""
+__all__ = [
+    "AS_LOGGED", "AXES", "KEY_AXES", "MOST_CELLS", "Asked", "Grid", "Keys", "as_logged", "axes_of", "cells", "read_grid",
+    "read_growth", "share_of", "told", "with_capacity",
+]  # fmt: skip
+
+KEY_AXES = ("block_size", "salt", "layout")
+"""What changes keys: every combination of these is a log of its own."""
+AXES = ("capacity", "ttl", "residence", "running", "tier", "rates", "routing", "replicas")
+"""Of scenarios, in the order in which a grid is run through; the last changes fastest, those of keys slowest."""
 
 _OF_PROVIDERS = frozenset({"ttl", "rates"})
 """What can be chosen of a cache that a provider runs."""
 
 MOST_CELLS = 1_000
+_OPTIONS = {"block_size": "--block-sizes"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +48,67 @@ class Grid:
     """Values to try; an axis without any stays as the scenario has it.
 
     Attributes:
+        block_size: Tokens per block.
+        salt: Who shares a cache salt.
+        layout: Where in a prompt stands what changes from call to call.
         capacity: Capacities of one replica.
         ttl: Lifetimes.
         residence: How long requests hold their blocks.
+        running: Requests that may run on a replica at a time, or ``none`` for as many as fit.
+        tier: Lower tiers, ``[KIND:]SIZE[:SCOPE]`` or ``none``.
         rates: Names of models whose prices are paid, or ``by-model``.
         routing: Names of routings.
         replicas: Numbers of replicas.
     """
 
+    block_size: tuple[int, ...] = ()
+    salt: tuple[str, ...] = ()
+    layout: tuple[str, ...] = ()
     capacity: tuple[str, ...] = ()
     ttl: tuple[str, ...] = ()
     residence: tuple[str, ...] = ()
+    running: tuple[int | str, ...] = ()
+    tier: tuple[str, ...] = ()
     rates: tuple[str, ...] = ()
     routing: tuple[str, ...] = ()
     replicas: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """What the keys of prompts are made of.
+
+    Attributes:
+        block_size: Tokens per block; None as the log has them.
+        salt: One of ``grid_values.SALTS``.
+        layout: One of ``grid_values.LAYOUTS``.
+    """
+
+    block_size: int | None = None
+    salt: str = AS_LOGGED
+    layout: str = AS_LOGGED
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One combination.
+
+    Attributes:
+        scenario: What is replayed.
+        keys: On which log.
+        share: The part of the prompt tokens that is to hit, for which the capacity of the scenario is to be found; None
+            where it was given.
+    """
+
+    scenario: Scenario
+    keys: Keys = Keys()
+    share: float | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether the capacity is yet to be found."""
+        sizes = {pool.cache.capacity for pool in self.scenario.pool if not pool.hosted}
+        return self.share is not None and sizes == {"unlimited"}
 
 
 def read_grid(**axes: str | Sequence[str | int] | None) -> Grid:
@@ -59,17 +120,16 @@ def read_grid(**axes: str | Sequence[str | int] | None) -> Grid:
     Raises:
         UsageError: A value cannot be used, there is none at all, or there are too many cells.
     """
-    read: dict[str, tuple[Any, ...]] = {
-        name: tuple(dict.fromkeys(_READERS[name](value) for value in _spelled_out(name, axes.get(name))))
-        for name in AXES
-    }
+    names = (*KEY_AXES, *AXES)
+    read = {name: read_values(name, axes.get(name)) for name in names}
     cells = 1
     for values in read.values():
         cells *= max(1, len(values))
     if not any(read.values()):
+        options = ", ".join(f"--{name}" for name in AXES)
         raise UsageError(
             "nothing is to be changed",
-            hint="give at least one of --capacity, --ttl, --residence, --rates, --routing, --replicas and --growth",
+            hint=f"give at least one of {options}, --block-sizes, --salt, --layout and --growth",
         )
     if cells > MOST_CELLS:
         raise UsageError(
@@ -79,32 +139,8 @@ def read_grid(**axes: str | Sequence[str | int] | None) -> Grid:
     return Grid(**read)
 
 
-MOST_GROWTH = 10.0
-
-
-def read_growth(given: str | Sequence[str | float] | None) -> tuple[float, ...]:
-    """Read factors by which the traffic grows; 1, which is the log itself, is left out.
-
-    Raises:
-        UsageError: One is no factor from 1 to 10.
-    """
-    found = []
-    for text in _listed("growth", given):
-        try:
-            factor = float(text)
-        except ValueError:
-            factor = 0.0
-        if not 1 <= factor <= MOST_GROWTH:
-            raise UsageError(
-                f"{text!r} is no factor of growth",
-                hint=f"write --growth 1.5,2: times the sessions of the log, from 1 to {MOST_GROWTH:g}",
-            )
-        found.append(factor)
-    return tuple(factor for factor in dict.fromkeys(found) if factor != 1)
-
-
-def cells(baseline: Scenario, grid: Grid, logged: Mapping[int, int]) -> tuple[Scenario, ...]:
-    """Return a scenario for every combination that means something, each once.
+def cells(baseline: Scenario, grid: Grid, logged: Mapping[int, int], block_size: int) -> tuple[Asked, ...]:
+    """Return every combination that means something, each once.
 
     A provider's cache has no capacity, routing or replicas to choose: only its lifetime changes. Where the log chooses
     the replica there is no number of them to choose, so that such combinations are one.
@@ -113,24 +149,32 @@ def cells(baseline: Scenario, grid: Grid, logged: Mapping[int, int]) -> tuple[Sc
         baseline: What is changed.
         grid: The values.
         logged: Index of each pool that the log asks, to the replicas that it has in the baseline.
+        block_size: Tokens per block of the log, by which capacities in blocks are tokens where other blocks are tried.
 
     Raises:
         UsageError: A combination is refused, or an axis changes nothing in any pool.
     """
-    made: list[Scenario] = []
+    made: list[Asked] = []
+    names = (*KEY_AXES, *AXES)
     # An axis that is left out is one value: None, which keeps what the scenario says.
-    for values in product(*((getattr(grid, name) or (None,)) for name in AXES)):
-        asked = {name: value for name, value in zip(AXES, values, strict=True) if value is not None}
+    for values in product(*((getattr(grid, name) or (None,)) for name in names)):
+        asked = {name: value for name, value in zip(names, values, strict=True) if value is not None}
+        keys = Keys(**{name: asked[name] for name in KEY_AXES if name in asked})
+        share = share_of(asked.get("capacity", ""))
+        if share is not None:
+            asked["capacity"] = "unlimited"
         pools = tuple(
             _changed(pool, asked, logged[index]) if index in logged else pool
             for index, pool in enumerate(baseline.pool)
         )
-        cell = baseline.model_copy(update={"pool": pools})
+        if keys.block_size is not None and keys.block_size != block_size:
+            pools = tuple(_in_blocks_of(pool, keys.block_size, block_size) for pool in pools)
+        cell = Asked(baseline.model_copy(update={"pool": pools}), keys, share)
         if cell not in made:
-            _check(cell, asked)
+            _check(cell.scenario, asked)
             made.append(cell)
     engines = [index for index in logged if not baseline.pool[index].hosted]
-    _check_axes(grid, made, engines)
+    _check_axes(grid, [one.scenario for one in made], engines)
     return tuple(made)
 
 
@@ -163,83 +207,13 @@ def _value(scenario: Scenario, pool: Pool, name: str) -> str | int | None:
             return pricing.rates
         own = pricing.rates
         return own.currency if own.currency == PREFILL_TOKENS else f"{own.base} {own.currency}"
+    if name == "tier":
+        return tier_named(pool.tier)
+    if name == "running":
+        return pool.in_flight.max_running
     part = {"capacity": pool.cache, "ttl": pool.cache, "residence": pool.in_flight}.get(name, pool.fleet)
     found: str | int | None = getattr(part, name)
     return found
-
-
-def _listed(name: str, given: str | Sequence[str | float] | None) -> list[str]:
-    if given is None:
-        return []
-    values = [str(value).strip() for value in (given.split(",") if isinstance(given, str) else given)]
-    if not all(values):
-        raise UsageError(
-            f"--{name} has an empty value", hint=f"write --{name} A,B with a comma between values"
-        )
-    return values
-
-
-def _spelled_out(name: str, given: str | Sequence[str | int] | None) -> list[str]:
-    """Return the values of an axis; ``all`` routings are those that place requests themselves."""
-    values = _listed(name, given)
-    return [r for r in ROUTINGS if r != AS_LOGGED] if name == "routing" and values == ["all"] else values
-
-
-def share_of(capacity: str) -> float | None:
-    """Return the hit rate that a capacity is to be found for, ``90%``; None where it is a size."""
-    number = capacity.removesuffix("%")
-    if number == capacity:
-        return None
-    if not number.replace(".", "", 1).isdecimal() or not 0 < float(number) < 100:  # noqa: PLR2004
-        raise UsageError(
-            f"{capacity!r} is no hit rate", hint="write --capacity 90% for the smallest that hits 90 %"
-        )
-    return float(number) / 100
-
-
-def _capacity(text: str) -> str:
-    if share_of(text) is not None:
-        return text
-    whole = f"{text} blocks" if text.isdecimal() else text
-    parse_capacity(whole)
-    return whole
-
-
-def _ttl(text: str) -> str:
-    parse_duration_us(text)
-    return text
-
-
-def _routing(text: str) -> str:
-    if text not in ROUTINGS:
-        raise UsageError(
-            f"there is no routing {text!r}", hint=near_hint(text, ROUTINGS, "routings that exist")
-        )
-    return text
-
-
-def _residence(text: str) -> str:
-    if text not in RESIDENCES:
-        raise UsageError(
-            f"there is no residence {text!r}", hint=near_hint(text, RESIDENCES, "residences that exist")
-        )
-    return text
-
-
-def _replicas(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise UsageError(f"{text!r} is no number of replicas", hint="write --replicas 4,8")
-    return int(text)
-
-
-_READERS: dict[str, Callable[[str], Any]] = {
-    "capacity": _capacity,
-    "ttl": _ttl,
-    "residence": _residence,
-    "rates": str,
-    "routing": _routing,
-    "replicas": _replicas,
-}
 
 
 def _changed(pool: Pool, asked: Mapping[str, Any], logged: int) -> Pool:
@@ -247,9 +221,13 @@ def _changed(pool: Pool, asked: Mapping[str, Any], logged: int) -> Pool:
     if "rates" in asked:
         pricing = (pool.pricing or Pricing()).model_copy(update={"rates": asked["rates"]})
         pool = pool.model_copy(update={"pricing": pricing})
-    if "residence" in asked and not pool.hosted:
-        in_flight = pool.in_flight.model_copy(update={"residence": asked["residence"]})
-        pool = pool.model_copy(update={"in_flight": in_flight})
+    in_flight = {"residence": asked["residence"]} if "residence" in asked else {}
+    if "running" in asked:
+        in_flight["max_running"] = None if asked["running"] == NONE else asked["running"]
+    if in_flight and not pool.hosted:
+        pool = pool.model_copy(update={"in_flight": pool.in_flight.model_copy(update=in_flight)})
+    if "tier" in asked and not pool.hosted:
+        pool = pool.model_copy(update={"tier": tier_under(asked["tier"], pool.cache.profile)})
     if pool.hosted:
         if cache:
             cache["mark_ttls"] = "all"
@@ -262,6 +240,37 @@ def _changed(pool: Pool, asked: Mapping[str, Any], logged: int) -> Pool:
     # Options are those of one router; another gets its own, with its defaults.
     fleet = fleet.model_copy(update={"router": fleet.options})
     return pool.model_copy(update={"cache": pool.cache.model_copy(update=cache), "fleet": fleet})
+
+
+def as_logged(keys: Keys) -> Keys:
+    """Return keys with blocks as the log has them."""
+    return replace(keys, block_size=None)
+
+
+def with_capacity(asked: Asked, capacity: str) -> Asked:
+    """Return a combination with the capacity that was found for it; a provider's cache has none."""
+    pools = tuple(
+        pool
+        if pool.hosted
+        else pool.model_copy(update={"cache": pool.cache.model_copy(update={"capacity": capacity})})
+        for pool in asked.scenario.pool
+    )
+    return replace(asked, scenario=asked.scenario.model_copy(update={"pool": pools}))
+
+
+def _in_blocks_of(pool: Pool, wanted: int, block_size: int) -> Pool:
+    """State what is in blocks of the log in tokens: blocks of another size are not to be more memory, or less."""
+    if pool.cache.profile == "sglang":
+        pool = pool.model_copy(update={"cache": pool.cache.model_copy(update={"page_size": wanted})})
+    for part in ("cache", "tier"):
+        held = getattr(pool, part)
+        if held is None or pool.hosted or getattr(held, "times", None) is not None:
+            continue
+        size = parse_capacity(held.capacity)
+        if size.amount is not None and size.unit == "blocks":
+            tokens = {"capacity": f"{size.amount * block_size} tokens"}
+            pool = pool.model_copy(update={part: held.model_copy(update=tokens)})
+    return pool
 
 
 def _check(cell: Scenario, asked: Mapping[str, Any]) -> None:
@@ -278,10 +287,11 @@ def told(axes: Mapping[str, Any]) -> str:
 
 
 def _check_axes(grid: Grid, made: Sequence[Scenario], engines: Sequence[int]) -> None:
-    unused = [name for name in AXES if name not in _OF_PROVIDERS and getattr(grid, name) and not engines]
+    of_engines = [name for name in ("block_size", *AXES) if name not in _OF_PROVIDERS]
+    unused = [name for name in of_engines if getattr(grid, name) and not engines]
     if unused:
         raise UsageError(
-            f"--{unused[0]} changes nothing: a provider runs every cache that the log asks",
+            f"{_OPTIONS.get(unused[0], f'--{unused[0]}')} changes nothing: a provider runs every cache that the log asks",
             hint="only --ttl and --rates can be chosen there",
         )
     routed = any(cell.pool[index].fleet.routing != AS_LOGGED for cell in made for index in engines)

@@ -25,6 +25,7 @@ class InFlight(Part):
     prefill_ms_per_token: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     decode_ms_per_token: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     hits_shorten_prefill: bool = True
+    max_running: Annotated[int, Field(ge=1)] | None = None
     chunked_prefill_tokens: Annotated[int, Field(ge=0)] | None = None
 
     @property

@@ -91,6 +91,10 @@ _COMMENTS: dict[tuple[str, str], str] = {
     ("InFlight", "output"): " | ".join(OUTPUTS),
     (
         "InFlight",
+        "max_running",
+    ): "requests that may run on a replica at a time: max_num_seqs of vLLM, max_running_requests of SGLang; absent: as many as fit",
+    (
+        "InFlight",
         "chunked_prefill_tokens",
     ): "of SGLang: tokens that are computed, then shown, in one go; 0: whole prompts",
     ("Event", "kind"): " | ".join(EVENT_KINDS),
@@ -121,6 +125,7 @@ _ABSENT: dict[tuple[str, str], str] = {
     **ROUTER_ABSENT,
     ("InFlight", "prefill_ms_per_token"): "0.05",
     ("InFlight", "decode_ms_per_token"): "20",
+    ("InFlight", "max_running"): "256",
     ("InFlight", "chunked_prefill_tokens"): str(SGLANG_CHUNK_TOKENS),
     ("Pricing", "gpu_hour"): "2.5",
     ("Pricing", "prefill_tokens_per_s"): "20000",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prefixledger.index.conversations import conversations
 from prefixledger.index.load import Forest, Index, load
+from prefixledger.index.rekeyed import rekeyed
 from prefixledger.index.update import IndexStats, update
 
-__all__ = ["Forest", "Index", "IndexStats", "conversations", "load", "update"]
+__all__ = ["Forest", "Index", "IndexStats", "conversations", "load", "rekeyed", "update"]

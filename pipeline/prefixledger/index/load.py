@@ -122,7 +122,23 @@ def _read_rows(
     return table.append_column(LAST_BLOCKS.arrow().field("last_block"), last["last_block"])
 
 
+def arrival_order(workspace: Workspace) -> NDArray[np.int64]:
+    """Return int64[rows]: for each row of ``load`` its place among the rows of the sources, one after the other as indexed."""
+    sources = {source.name: source for source in read_sources(workspace)}
+    tables = [
+        _read_rows(workspace, sources[entry.source], entry, _ORDER) for entry in read_indexed(workspace)
+    ]
+    return np.asarray(_order(pa.concat_tables(tables)).to_numpy(), np.int64)
+
+
 def _sorted(table: pa.Table) -> pa.Table:
+    order = _order(table)
+    if np.array_equal(order.to_numpy(), np.arange(len(table))):
+        return table
+    return table.take(order)
+
+
+def _order(table: pa.Table) -> pa.Array:
     """Sort by ``_ORDER``; rows of one line keep their order. Texts are ranked first, comparing them is slow."""
     keys = {}
     for name in _ORDER:
@@ -132,7 +148,4 @@ def _sorted(table: pa.Table) -> pa.Table:
             rank = pa.array(sorted(names), pa.string())
             column = pc.index_in(column, value_set=rank)
         keys[name] = column
-    order = pc.sort_indices(pa.table(keys), sort_keys=[(name, "ascending") for name in _ORDER])
-    if np.array_equal(order.to_numpy(), np.arange(len(table))):
-        return table
-    return table.take(order)
+    return pc.sort_indices(pa.table(keys), sort_keys=[(name, "ascending") for name in _ORDER])

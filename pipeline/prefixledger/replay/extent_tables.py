@@ -52,6 +52,7 @@ class Rules(NamedTuple):
 
     block_size: int
     capacity: int
+    most_running: int
     ttl_us: int
     output: int
     hit_saves_us: float
@@ -97,12 +98,14 @@ def make_rules(
     hit_saves_us: float,
     unhashed_in_line: bool,
     log_removals: bool,
+    most_running: int | None = None,
 ) -> Rules:
     """Bring the rules of one pool into the shape that the kernel reads, to be replayed to the end."""
     modes = {"at_release": kernel.AT_RELEASE, "as_decoded": kernel.AS_DECODED}
     return Rules(
         block_size=int(block_size),
         capacity=UNLIMITED_BLOCKS if capacity_blocks is None else int(capacity_blocks),
+        most_running=UNLIMITED_BLOCKS if most_running is None else int(most_running),
         ttl_us=-1 if ttl_us is None else int(ttl_us),
         output=kernel.IGNORE if output is None else modes[output.mode],
         hit_saves_us=float(hit_saves_us),

@@ -165,6 +165,7 @@ def replay_extents(
     hit_saves_us: float = 0.0,
     unhashed_in_line: bool = False,
     log_removals: bool = False,
+    most_running: int | None = None,
 ) -> Replayed:
     """Replay one pool under profile ``vllm``.
 
@@ -181,6 +182,7 @@ def replay_extents(
         unhashed_in_line: Whether freed slots without a key, a prompt's partial tail above all, wait behind all others, as
             in vLLM up to 0.22; else they are used first, as from 0.24 on.
         log_removals: Whether to list what left the cache.
+        most_running: Requests that may run on a replica at a time; None: as many as fit.
 
     Raises:
         InternalError: A replica's lookups are out of order, a residence is negative or shorter than its prefill, or a
@@ -191,7 +193,14 @@ def replay_extents(
     inputs = lay_out(traffic, chain_length, replicas, output, resets, reset_order)
     check_inputs(inputs, block_size, replicas)
     rules = make_rules(
-        block_size, capacity_blocks, ttl_us, output, hit_saves_us, unhashed_in_line, log_removals
+        block_size,
+        capacity_blocks,
+        ttl_us,
+        output,
+        hit_saves_us,
+        unhashed_in_line,
+        log_removals,
+        most_running,
     )
     found = _run(inputs, rules, replicas)
     ignored = np.empty_like(found.reset_ignored)

@@ -78,6 +78,7 @@ def replay_extents(
     row_end: NDArray[np.int64],
     block_size: int,
     capacity: int,
+    most_running: int,
     ttl_us: int,
     output: int,
     hit_saves_us: float,
@@ -144,6 +145,7 @@ def replay_extents(
         row_end: int64[replicas], where each replica's queue ends.
         block_size: Tokens per block.
         capacity: Usable blocks per replica.
+        most_running: Requests that may run on a replica at a time; the next waits for a release as for room.
         ttl_us: -1 for none.
         output: ``IGNORE``, ``AT_RELEASE`` or ``AS_DECODED``.
         hit_saves_us: How much a hit block shortens the prefill.
@@ -243,11 +245,12 @@ def replay_extents(
                 keyed = min(output_keyed_blocks[row], full) if resumed else keyed_blocks[row]
                 limit = min((tokens - 1) // block_size, keyed, reach_blocks[row])
                 entry = path_offset[row]
-                if slots > pool[FREE]:  # hits that others pin need no room
+                blocked = running >= most_running
+                if slots > pool[FREE] and not blocked:  # hits that others pin need no room
                     pinned = pinned_hits(path_chain, chain_length, chains, extents, entry, limit, epoch)
-                    if slots - pinned > pool[FREE]:
-                        blocked = True
-                        continue
+                    blocked = slots - pinned > pool[FREE]
+                if blocked:
+                    continue
                 if resumed:
                     pool[PAUSED] = decode[row, STACK]
                 else:
@@ -255,19 +258,9 @@ def replay_extents(
                 running += 1
                 requests[row, ENTRY] = entry
                 hits = pin_hits(
-                    path_chain,
-                    chain_length,
-                    chains,
-                    extents,
-                    cells,
-                    requests,
-                    user_first,
-                    pool,
-                    row,
-                    limit,
-                    epoch,
+                    path_chain, chain_length, chains, extents, cells, requests, user_first, pool, row, limit, epoch,
                     ttl_us,
-                )
+                )  # fmt: skip
                 if hits < 0:
                     return hits
                 need = slots - hits

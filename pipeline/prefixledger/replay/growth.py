@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +23,20 @@ MOST_SHIFT_US = 3_600_000_000
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
-def grown(log: Log, factor: float, seed: int) -> Log:
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """A log with copies of its sessions.
+
+    Attributes:
+        log: All of it.
+        origin: int64[m], for each lookup that of the log it is, or is a copy of.
+    """
+
+    log: Log
+    origin: NDArray[np.int64]
+
+
+def grown(log: Log, factor: float, seed: int) -> Grown:
     """Return a log with so many times the sessions.
 
     A copied session keeps the keys of blocks that others use too and gets fresh ones below. Whole sessions are copied: of
@@ -40,7 +53,7 @@ def grown(log: Log, factor: float, seed: int) -> Log:
     copies = np.full(sessions, int(factor) - 1, np.int64) + (random.random(sessions) < factor % 1)
     copied = np.repeat(np.arange(sessions), copies)  # session of each copy
     if not copied.size:
-        return log
+        return Grown(log, np.arange(session.size))
     shift_us = random.integers(1_000_000, MOST_SHIFT_US, copied.size)
     owner = np.empty(len(log.forest.parent), np.int64)
     find_owners(
@@ -66,7 +79,10 @@ def grown(log: Log, factor: float, seed: int) -> Log:
         names=[f"copy {number}" for number in copy.tolist()],
         calls=False,
     )
-    return with_lookups(log, added, forest).log
+    longer = with_lookups(log, added, forest)
+    origin = np.empty(session.size + like.size, np.int64)
+    origin[longer.logged], origin[longer.added] = np.arange(session.size), like
+    return Grown(longer.log, origin)
 
 
 def _with_fresh(forest: Forest, owner: NDArray[np.int64], copied: NDArray[np.int64]) -> tuple[Forest, _Fresh]:

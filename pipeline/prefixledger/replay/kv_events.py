@@ -95,6 +95,7 @@ def kv_events(
         resets=pack_resets(fleet.resets),
         hit_saves_us=residence.hit_saves_us,
         unhashed_in_line=pool.cache.unhashed_in_line,
+        most_running=residence.most_running,
     )
     heard = "at once" if options.lag_us == 0 else f"{options.lag_us / 1000:g} ms later"
     told = f"pool {pool.name!r}: routing {routing!r} hears {heard} of what every cache stores and removes, and loses nothing of it"

@@ -51,6 +51,7 @@ class LiveCaches:
         resets: Resets,
         hit_saves_us: float = 0.0,
         unhashed_in_line: bool = False,
+        most_running: int | None = None,
     ) -> None:
         """Start with empty caches and nobody placed.
 
@@ -65,6 +66,7 @@ class LiveCaches:
             resets: Moments at which a replica loses all its blocks.
             hit_saves_us: Microseconds of prefill that a hit block saves.
             unhashed_in_line: Whether freed slots without a key wait behind all others.
+            most_running: Requests that may run on a replica at a time; None: as many as fit.
 
         Raises:
             InternalError: See ``replay_extents``.
@@ -81,7 +83,7 @@ class LiveCaches:
             rows=read_only(self._queues, np.int32), row_start=read_only(first, np.int64)
         )
         self._rules = make_rules(
-            block_size, capacity_blocks, ttl_us, output, hit_saves_us, unhashed_in_line, False
+            block_size, capacity_blocks, ttl_us, output, hit_saves_us, unhashed_in_line, False, most_running
         )
         # A replica sees its share of the chains; where it sees more the tables grow.
         share = 2 * len(chain_length) // replicas

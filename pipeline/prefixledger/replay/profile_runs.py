@@ -125,6 +125,7 @@ def _run_vllm(plan: PoolPlan, log: Log, chains: Chains, *, removals: bool) -> Ou
         output=output,
         resets=pack_resets(plan.fleet.resets),
         hit_saves_us=plan.residence.hit_saves_us,
+        most_running=plan.residence.most_running,
         unhashed_in_line=plan.pool.cache.unhashed_in_line,
         log_removals=removals,
     )
@@ -160,6 +161,7 @@ def _run_unpromoted(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
         capacity_blocks=plan.capacity_blocks,
         output=asked.output,
         hit_saves_us=plan.residence.hit_saves_us,
+        most_running=plan.residence.most_running,
         unhashed_in_line=plan.pool.cache.unhashed_in_line,
     )
     found = done.found
@@ -244,6 +246,7 @@ def _run_sglang_running(plan: PoolPlan, log: Log, chains: Chains, *, removals: b
         output=output,
         resets=pack_resets(plan.fleet.resets),
         hit_saves_us=plan.residence.hit_saves_us,
+        most_running=plan.residence.most_running,
         # One request at a time nobody is there to see the difference, and the tree of the engine's golden files has none.
         chunk_tokens=None if plan.residence.mode == "none" else plan.pool.in_flight.chunk_tokens,
         log_removals=removals,

@@ -36,6 +36,7 @@ class Residence:
         hold_us: int64[k], from admission to release if nothing hits.
         prefill_us: int64[k], the part of it before the first output token.
         hit_saves_us: How much a hit block shortens both.
+        most_running: Requests that may run on a replica at a time; None: as many as fit.
         notes: What the reader must know, one sentence each.
     """
 
@@ -45,6 +46,7 @@ class Residence:
     hold_us: NDArray[np.int64]
     prefill_us: NDArray[np.int64]
     hit_saves_us: float
+    most_running: int | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -67,6 +69,7 @@ def decide_residence(pool: Pool, lookups: Lookups, mine: NDArray[np.int64], bloc
                 f"pool {pool.name!r}: profile {pool.cache.profile!r} knows neither running requests nor output",
                 hint='set residence = "none" and output = "ignore", or replay profile "vllm"',
             )
+        _refuse_limit(pool)
         return _none(lookups.started_us[mine], "ignore")
     has_end = lookups.finished_us[mine] != NO_TIME
     mode = _mode(wanted, has_end=bool(has_end.any()))
@@ -78,12 +81,21 @@ def decide_residence(pool: Pool, lookups: Lookups, mine: NDArray[np.int64], bloc
     automatic = "ignore" if mode == "none" else "as_decoded"
     output = cast("OutputMode", automatic if wanted.output == "auto" else wanted.output)
     if mode == "none":
+        _refuse_limit(pool)
         return _none(lookups.started_us[mine], output)
     hold, prefill = _estimated(pool, lookups, mine)
     if mode == "estimated":
         saves = 1000.0 * (wanted.prefill_ms_per_token or 0.0) * block_size * wanted.hits_shorten_prefill
-        return Residence(mode, output, lookups.started_us[mine], hold, prefill, saves)
+        return Residence(mode, output, lookups.started_us[mine], hold, prefill, saves, wanted.max_running)
     return _logged(pool, lookups, mine, output, (hold, prefill))
+
+
+def _refuse_limit(pool: Pool) -> None:
+    if pool.in_flight.max_running is not None:
+        raise UsageError(
+            f"pool {pool.name!r}: max_running = {pool.in_flight.max_running} changes nothing: one request at a time is replayed",
+            hint='it takes residence "logged", or "estimated" with rates, and a profile that knows running requests',
+        )
 
 
 def _mode(wanted: InFlight, *, has_end: bool) -> Mode:
@@ -134,6 +146,11 @@ def _logged(
     inferred = np.where(has_end, hold * chunks // steps, estimate[1])
     prefill = np.where(known, np.clip(first_token - begin, 0, hold), inferred)
     notes = []
+    if pool.in_flight.max_running is not None:
+        notes.append(
+            f"pool {pool.name!r}: requests ask when the log admitted them, so a limit on running requests can delay them "
+            "but not let them run sooner than they did"
+        )
     if not has_end.all():
         how = (
             "are estimated from the given rates"
@@ -153,4 +170,4 @@ def _logged(
             f"pool {pool.name!r}: where the log tells its admission a request is looked up then, its logged wait "
             "included; room that a scenario adds admits nobody earlier"
         )
-    return Residence("logged", output, begin, hold, prefill, 0.0, tuple(notes))
+    return Residence("logged", output, begin, hold, prefill, 0.0, pool.in_flight.max_running, tuple(notes))

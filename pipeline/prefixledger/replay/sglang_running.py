@@ -78,6 +78,7 @@ def replay_running(
     hit_saves_us: float = 0.0,
     chunk_tokens: int | None = None,
     log_removals: bool = False,
+    most_running: int | None = None,
 ) -> RunningReplayed:
     """Replay one pool under profile ``sglang``, requests running side by side.
 
@@ -94,6 +95,7 @@ def replay_running(
         chunk_tokens: Tokens of a prompt that are computed, and then shown, in one go, down to whole blocks and at least one;
             None: all of them.
         log_removals: Whether to list what left the tree.
+        most_running: Requests that may run on a replica at a time; None: as many as fit.
 
     Raises:
         InternalError: A replica's lookups are out of order, a residence is negative or shorter than its prefill, or a
@@ -107,6 +109,7 @@ def replay_running(
     rules = (
         int(block_size),
         UNLIMITED_BLOCKS if capacity_blocks is None else int(capacity_blocks),
+        UNLIMITED_BLOCKS if most_running is None else int(most_running),
         -1 if ttl_us is None else int(ttl_us),
         extents_kernel.IGNORE if output is None else modes[output.mode],
         float(hit_saves_us),
@@ -122,7 +125,7 @@ def replay_running(
 def _run(
     inputs: Inputs,
     chains: Chains,
-    rules: tuple[int, int, int, int, float, int, bool],
+    rules: tuple[int, int, int, int, int, float, int, bool],
     replicas: int,
     *,
     log_removals: bool,

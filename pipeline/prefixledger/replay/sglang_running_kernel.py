@@ -69,6 +69,7 @@ def replay_running(  # noqa: D417, PLR0911 - what it shares with `replay_extents
     reset_force: NDArray[np.bool_],
     block_size: int,
     capacity: int,
+    most_running: int,
     ttl_us: int,
     output: int,
     hit_saves_us: float,
@@ -227,21 +228,14 @@ def replay_running(  # noqa: D417, PLR0911 - what it shares with `replay_extents
                 keyed = min(output_keyed_blocks[row], tokens // block_size) if resumed else keyed_blocks[row]
                 limit = min((tokens - 1) // block_size, keyed, reach_blocks[row])
                 room = capacity - pool[OWN] - pool[LOCKED]
-                if slots > room:
+                blocked = running >= most_running
+                if slots > room and not blocked:
                     locked = locked_hits(
-                        path_offset,
-                        path_chain,
-                        chain_depth,
-                        chain_length,
-                        chain_first,
-                        nodes,
-                        start_of,
-                        row,
-                        limit,
-                    )
-                    if slots - locked > room:
-                        blocked = True
-                        continue
+                        path_offset, path_chain, chain_depth, chain_length, chain_first, nodes, start_of, row, limit
+                    )  # fmt: skip
+                    blocked = slots - locked > room
+                if blocked:
+                    continue
                 if resumed:
                     pool[WAITING] = requests[row, NEXT]
                 head += int(not resumed)

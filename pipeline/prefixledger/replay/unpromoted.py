@@ -62,6 +62,7 @@ def replay_unpromoted(
     output: Output | None = None,
     hit_saves_us: float = 0.0,
     unhashed_in_line: bool = False,
+    most_running: int | None = None,
 ) -> Unpromoted:
     """Replay one pool under profile ``vllm`` with a tier whose blocks are not cached above again.
 
@@ -76,6 +77,7 @@ def replay_unpromoted(
         output: None: ignored.
         hit_saves_us: Microseconds of prefill that a block saves which hits above.
         unhashed_in_line: Whether freed slots without a key wait behind all others, see ``replay_extents``.
+        most_running: Requests that may run on a replica at a time; None: as many as fit.
 
     Raises:
         InternalError: A replica's lookups are out of order, a residence is negative or shorter than its prefill, or a
@@ -84,7 +86,9 @@ def replay_unpromoted(
     order = np.lexsort((resets.at_us, resets.replica))
     inputs = lay_out(traffic, chains.chain_length, replicas, output, resets, order)
     check_inputs(inputs, block_size, replicas)
-    rules = make_rules(block_size, capacity_blocks, None, output, hit_saves_us, unhashed_in_line, True)
+    rules = make_rules(
+        block_size, capacity_blocks, None, output, hit_saves_us, unhashed_in_line, True, most_running
+    )
     found, host_blocks = new_found(inputs, replicas), np.zeros(len(traffic.arrival_us), np.int32)
     groups = [range(replicas)] if tier.shared else [range(r, r + 1) for r in range(replicas)]
     gone = [_run(inputs, rules, tier, chains, group, found, host_blocks) for group in groups]
@@ -122,7 +126,14 @@ def _run(
             read_only(layout, np.int64),
             np.array(tier_rules, np.int64),
             group[0],
-            *(rules.block_size, rules.capacity, rules.output, rules.hit_saves_us, rules.in_line),
+            *(
+                rules.block_size,
+                rules.capacity,
+                rules.most_running,
+                rules.output,
+                rules.hit_saves_us,
+                rules.in_line,
+            ),
             np.zeros((tiers, size[slots.SLOTS_FULL], slots.SLOT_COLUMNS), np.int32),
             np.zeros((tiers, n_blocks, slots.BLOCK_COLUMNS), np.int32),
             np.zeros((size[slots.CELLS_FULL], slots.CELL_COLUMNS), np.int32),

@@ -142,6 +142,7 @@ def replay_unpromoted(
     first_replica: int,
     block_size: int,
     capacity: int,
+    most_running: int,
     output: int,
     hit_saves_us: float,
     in_line: bool,
@@ -196,6 +197,7 @@ def replay_unpromoted(
         first_replica: Replicas from here on share the tier, as many as there are ``pools``.
         block_size: Tokens per block.
         capacity: Usable blocks per replica.
+        most_running: Requests that may run on a replica at a time.
         output: ``IGNORE``, ``AT_RELEASE`` or ``AS_DECODED``.
         hit_saves_us: How much a block that hits above shortens the prefill.
         in_line: Whether freed slots without a key go behind all others.
@@ -282,7 +284,9 @@ def replay_unpromoted(
             keyed = min(output_keyed_blocks[row], filled) if resumed else keyed_blocks[row]
             limit = min((tokens - 1) // block_size, keyed, reach_blocks[row])
             hits, pinned = count_hits(path_chain, chains, slots, blocks, first_entry, end_entry, limit)
-            if goal - pinned > pool[FREE]:  # hits that others pin need no room
+            if (
+                pool[RUNNING] >= most_running or goal - pinned > pool[FREE]
+            ):  # hits that others pin need no room
                 pool[BLOCKED] = 1
                 continue
             reach = reach_below(path_chain, chains, ring, rules, first_entry, end_entry, hits, keyed, limit)

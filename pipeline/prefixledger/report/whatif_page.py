@@ -96,7 +96,7 @@ def check_page(output: Path, *, force: bool) -> None:
         )
     for path, mark in (
         (output, f'<meta name="generator" content="{GENERATOR}'.encode()),
-        (output.with_suffix(".csv"), b"cell,capacity,"),
+        (output.with_suffix(".csv"), b",token_hit_rate,seeds,"),
     ):
         if path.is_dir():
             raise UsageError(

@@ -252,7 +252,7 @@ def test_ctrl_c_keeps_what_is_done(
                 raise KeyboardInterrupt
             yield future
 
-    monkeypatch.setattr("prefixledger.whatif.as_completed", interrupted)
+    monkeypatch.setattr("prefixledger.attribute.grid_run.as_completed", interrupted)
     assert app.run(["whatif", "--capacity", "12,16,20,24", "--jobs", "1", "--json"]) == 130
     out, err = capsys.readouterr()
     cells = json.loads(out)["cells"]
@@ -374,7 +374,10 @@ def test_the_capacity_for_a_hit_rate_is_the_smallest_that_gives_it(
     for arguments, said in (
         (["--capacity", "99.9%"], "no capacity hits 99.9 %: without a limit"),
         (["--capacity", "lots%"], "is no hit rate"),
-        (["--capacity", "40%", "--ttl", "5m"], "each other setting needs another"),
+        (
+            ["--capacity", "40%", "--ttl", "5m"],
+            "target 40%, ttl 5m: no capacity hits 40 %: without a limit 0.0 %",
+        ),
     ):
         assert app.run(["whatif", *arguments]) == 2
         assert said in capsys.readouterr().err

@@ -47,7 +47,12 @@ def _given(log: Log):
     )
     resets = Resets(np.array(at, np.int64), np.array(replica, np.int32), np.array(force, np.bool_))
     size = {"block_size": log.block, "replicas": log.replicas, "capacity_blocks": log.capacity}
-    return traffic, chains, resets, {**size, "output": output, "hit_saves_us": log.hit_saves_us}
+    return (
+        traffic,
+        chains,
+        resets,
+        {**size, "output": output, "hit_saves_us": log.hit_saves_us, "most_running": log.most_running},
+    )
 
 
 def _spelled(gone, chains) -> Counter:
@@ -69,7 +74,7 @@ def _assert_equal(log: Log, rules: TierRules, *, in_line: bool = False) -> Count
     traffic, chains, resets, rest = _given(log)
     twin = OverTiers(
         log.rows, log.block, log.capacity, log.replicas, -1, log.output, log.hit_saves_us, log.resets, in_line,
-        rules=rules,
+        most_running=log.most_running, rules=rules,
     )  # fmt: skip
     told = twin.run()
 
@@ -126,7 +131,7 @@ def _assert_at_length(seeds: range) -> None:
     seen: Counter = Counter()
     for seed in seeds:
         rng = random.Random(seed)
-        log = random_log(rng, longest=30)
+        log = replace(random_log(rng, longest=30), most_running=(1 << 30, 1 << 30, 2, 4)[seed % 4])
         for row in log.rows:
             row.bypassed = rng.random() < 0.1
         seen += _assert_equal(log, _random_rules(rng, log.capacity), in_line=rng.random() < 0.5)

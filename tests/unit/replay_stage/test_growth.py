@@ -66,7 +66,8 @@ def test_owners_are_those_of_the_slow_way(seed: int) -> None:
 def test_copies_share_what_is_shared_and_nothing_else(factor: float) -> None:
     """Every copy has the shared blocks of its session and as many fresh ones, which its turns share among themselves."""
     log = sessions_log(1)
-    found = grown(log, factor, seed=3)
+    more = grown(log, factor, seed=3)
+    found = more.log
     known, parent = found.lookups, found.forest.parent
     assert len(known) == factor * len(log.lookups)
     assert (parent < np.arange(parent.size)).all()
@@ -85,15 +86,18 @@ def test_copies_share_what_is_shared_and_nothing_else(factor: float) -> None:
             if turn != "0":
                 before = paths[f"{session}.{int(turn) - 1} {copy}"]
                 assert blocks[: len(before)] == before
+    logged = log.rows.table["request_id"].take(log.lookups.request_row[more.origin]).to_pylist()
+    at = [names[row].partition(" ")[0] for row in known.request_row.tolist()]
+    assert logged == at  # every copy says what it is a copy of
     fresh = parent.size - len(log.forest.parent)
     assert fresh == (factor - 1) * 12 * 3
     again = grown(log, factor, seed=3)
-    assert again.lookups.started_us.tolist() == known.started_us.tolist()
+    assert again.log.lookups.started_us.tolist() == known.started_us.tolist()
 
 
 def test_a_part_of_the_sessions_is_copied() -> None:
     """Half as much again is about half of the sessions, whole ones."""
-    found = grown(sessions_log(2, 60), 1.5, seed=0)
+    found = grown(sessions_log(2, 60), 1.5, seed=0).log
     sessions = found.rows.table["session_id"].to_pylist()
     copies = {name for name in sessions if "copy" in name}
     assert 20 <= len(copies) <= 40

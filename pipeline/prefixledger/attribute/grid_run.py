@@ -1,0 +1,247 @@
+"""Runs a grid: the baseline, and every combination on the log that has its keys and its traffic."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prefixledger.attribute.cell import Cell, count, name_cells, refused
+from prefixledger.attribute.other_keys import OtherKeys, with_keys
+from prefixledger.attribute.policy import doubts
+from prefixledger.attribute.trial import grown_trials
+from prefixledger.config import grid as grids
+from prefixledger.config.kv_size import bytes_per_token
+from prefixledger.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from prefixledger.attribute.cell import Counted
+    from prefixledger.attribute.trial import Trial, Trials
+    from prefixledger.config.grid import Asked, Grid, Keys
+    from prefixledger.config.scenario import Scenario
+    from prefixledger.progress import Progress
+    from prefixledger.workspace import Workspace
+
+_AS_THEY_ARE = grids.Keys()
+
+
+@dataclass(frozen=True, slots=True)
+class GridFound:
+    """What a grid came to.
+
+    Attributes:
+        cells: The baseline and every combination that was replayed, in order.
+        asked: How many cells there were to be.
+        notes: What to doubt in the baseline.
+        sizes: For every hit rate that was asked for the capacity that has it, in every unit; one sentence each.
+    """
+
+    cells: tuple[Cell, ...]
+    asked: int
+    notes: tuple[str, ...]
+    sizes: tuple[str, ...]
+
+
+def run_grid(
+    trials: Trials,
+    baseline: Scenario,
+    grid: Grid,
+    growth: tuple[float, ...],
+    *,
+    workspace: Workspace,
+    reread: Callable[[int], Workspace],
+    progress: Progress,
+    jobs: int,
+) -> GridFound:
+    """Replay every combination; what is done when Ctrl-C comes is kept.
+
+    Args:
+        trials: The log.
+        baseline: What is changed.
+        grid: The values to try.
+        growth: Times the sessions of the log, beside the log itself.
+        workspace: Where the log is.
+        reread: See ``with_keys``.
+        progress: Told how far it is.
+        jobs: Threads; kernels let others run.
+
+    Raises:
+        UsageError: A combination is refused before any replay, there are too many, or nothing at all can be replayed.
+    """
+    progress.phase("replay the baseline")
+    first = trials.run(baseline)
+    hit_tokens, written_tokens = (first.by_arrival(f"{name}_tokens") for name in ("hit", "written"))
+    doubted = doubts(trials.requests, hit_tokens, written_tokens)
+    size = _block_size(first, grid)
+    asked = grids.cells(
+        baseline, grid, {tally.plan.index: len(tally.plan.fleet.replicas) for tally in first.pools}, size
+    )
+    run = _Run(trials, first, grid, workspace, reread, progress, jobs, size)
+    wanted = [] if grid == grids.Grid() else [(1.0, one) for one in asked]
+    today = run.axes(grids.Asked(first.scenario), 1.0)
+    same = any(run.axes(one, 1.0) == today for one in asked)
+    begins = () if same else (grids.Asked(baseline),)
+    wanted += [(factor, one) for factor in growth for one in (*begins, *asked)]
+    if len(wanted) > grids.MOST_CELLS:
+        raise UsageError(
+            f"the grid has {len(wanted):,} cells, and each is a replay", hint=f"at most {grids.MOST_CELLS:,}"
+        )
+    run.growth = growth
+    begin = count(first, run.axes(grids.Asked(first.scenario), 1.0), trials.loads(first))
+    run.all(wanted)
+    found = [run.done[number] for number in sorted(run.done)]
+    if found and all(isinstance(one, Cell) for one in found):
+        # A grid in which nothing can be replayed is a mistake, not a result.
+        axes, error = run.errors[min(run.errors)]
+        raise UsageError(f"{axes}: {error.message}", hint=error.hint) from error
+    progress.phase("name the causes")
+    counted = [begin, *(one for one in found if not isinstance(one, Cell))]
+    ready = iter(name_cells(counted, threads=jobs))
+    cells = (next(ready), *(one if isinstance(one, Cell) else next(ready) for one in found))
+    sizes = tuple(run.sizes[number] for number in sorted(run.sizes))
+    for sentence in sizes:
+        progress.say(sentence)
+    return GridFound(cells, 1 + len(wanted), doubted, sizes)
+
+
+@dataclass(slots=True)
+class _Run:
+    """A grid while it is run; what is done is kept by the number of its cell."""
+
+    trials: Trials
+    first: Trial
+    grid: Grid
+    workspace: Workspace
+    reread: Callable[[int], Workspace]
+    progress: Progress
+    jobs: int
+    block_size: int
+    growth: tuple[float, ...] = ()
+    done: dict[int, Counted | Cell] = field(default_factory=dict)
+    errors: dict[int, tuple[str, UsageError]] = field(default_factory=dict)
+    sizes: dict[int, str] = field(default_factory=dict)
+
+    def axes(self, asked: Asked, factor: float) -> dict[str, str | int | None]:
+        """Return the value of every axis in a cell; those of keys and growth where some cell changes them."""
+        pools = [tally.plan.index for tally in self.first.pools]
+        named: dict[str, str | int | None] = {"growth": f"{factor:g}"} if self.growth else {}
+        if self.grid.block_size:
+            named["block_size"] = asked.keys.block_size or self.block_size
+        if self.grid.salt:
+            named["salt"] = asked.keys.salt
+        if self.grid.layout:
+            named["layout"] = asked.keys.layout
+        if any(grids.share_of(capacity) is not None for capacity in self.grid.capacity):
+            named["target"] = None if asked.share is None else f"{100 * asked.share:g}%"
+        named |= grids.axes_of(asked.scenario, pools)
+        return {**named, "capacity": None} if asked.open else named
+
+    def all(self, wanted: Sequence[tuple[float, Asked]]) -> None:
+        """Replay all cells, those on one log together: a log under other keys, or a larger one, is there once."""
+        groups: dict[tuple[Keys, float], list[tuple[int, Asked]]] = {}
+        for number, (factor, one) in enumerate(wanted):
+            keys = self._keys(one)
+            groups.setdefault((keys, factor), []).append((number, one))
+        logs: dict[Keys, OtherKeys] = {}
+        try:
+            for (keys, factor), cells in groups.items():
+                if keys not in logs:
+                    logs = {_AS_THEY_ARE: OtherKeys(self.trials)} if keys == _AS_THEY_ARE else {}
+                try:
+                    other = logs.get(keys) or self._indexed(keys)
+                except UsageError as error:
+                    for number, one in cells:
+                        self._refuse(number, self.axes(one, factor), error)
+                    continue
+                logs[keys] = other
+                self._on(self._grown(other, factor), factor, cells)
+        except KeyboardInterrupt:
+            self.progress.say("interrupted: what is done is kept")
+
+    def _keys(self, one: Asked) -> Keys:
+        """Return the keys of a cell, so that keys as they are are called one thing."""
+        return one.keys if one.keys.block_size != self.block_size else grids.as_logged(one.keys)
+
+    def _indexed(self, keys: Keys) -> OtherKeys:
+        told = [
+            *([] if keys.block_size is None else [f"in blocks of {keys.block_size} tokens"]),
+            *([] if keys.salt == grids.AS_LOGGED else [f"with salt {keys.salt}"]),
+            *([] if keys.layout == grids.AS_LOGGED else [f"laid out {keys.layout}"]),
+        ]
+        self.progress.phase(f"index the log {', '.join(told)}")
+        return with_keys(self.trials, self.first, self.workspace, keys, self.reread)
+
+    def _grown(self, other: OtherKeys, factor: float) -> OtherKeys:
+        if factor == 1:
+            return other
+        self.progress.phase(f"copy sessions to {factor:g} times the traffic")
+        return OtherKeys(grown_trials(other.trials, factor, self.first.scenario.seed), other.notes)
+
+    def _on(self, other: OtherKeys, factor: float, cells: Sequence[tuple[int, Asked]]) -> None:
+        """Replay cells beside each other on one log."""
+        self.progress.phase("replay the grid", len(cells), "cells")
+        pool = ThreadPoolExecutor(max_workers=self.jobs)
+        try:
+            running = {pool.submit(self._tried, other, factor, *cell): cell[0] for cell in cells}
+            for future in as_completed(running):
+                self.done[running[future]] = future.result()
+                self.progress.advance(1)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _tried(self, other: OtherKeys, factor: float, number: int, one: Asked) -> Counted | Cell:
+        on = other.trials
+        axes = self.axes(one, factor)
+        try:
+            if one.share is not None:
+                one = self._sized(on, one, number, axes)
+                axes = self.axes(one, factor)
+            trial = on.run(one.scenario)
+        except UsageError as error:
+            return self._refuse(number, axes, error)
+        intervals = self.trials.compare(trial, self.first, on)
+        counted = count(trial, axes, on.loads(trial), intervals)
+        return counted.with_notes(other.notes)
+
+    def _refuse(self, number: int, axes: dict[str, str | int | None], error: UsageError) -> Cell:
+        self.errors[number] = (self._told(axes), error)
+        self.done[number] = refused(axes, error.message)
+        return refused(axes, error.message)
+
+    def _sized(self, on: Trials, one: Asked, number: int, axes: dict[str, str | int | None]) -> Asked:
+        """Return a cell with the smallest capacity that hits as much as is asked for."""
+        assert one.share is not None
+        plan, blocks = on.smallest_capacity(one.scenario, one.share)
+        told = self._told({**axes, "target": None, "capacity": None})
+        before = f"{told}: " if told else ""
+        tokens = blocks * plan.block_size
+        units = [f"{blocks:,} blocks", f"{tokens:,} tokens"]
+        if plan.pool.model is not None:
+            units.append(f"{float(bytes_per_token(plan.pool.model) * tokens) / (1 << 30):,.2f} GiB")
+        today = self.first.pools[0].plan
+        if today.capacity_blocks is not None:
+            times = tokens / (today.capacity_blocks * today.block_size)
+            units.append(f"the memory of {times:.3g} of today's replicas")
+        self.sizes[number] = (
+            f"{before}{100 * one.share:g}% of the prompt tokens hit from {', '.join(units)} per replica on"
+        )
+        return grids.with_capacity(one, f"{blocks} blocks")
+
+    def _told(self, axes: dict[str, str | int | None]) -> str:
+        """Name a cell by what the grid asks for."""
+        return grids.told({name: value for name, value in axes.items() if getattr(self.grid, name, (value,))})
+
+
+def _block_size(first: Trial, grid: Grid) -> int:
+    """Return the tokens per block of the pools of engines; of several the smallest, which may not be changed then."""
+    sizes = sorted({tally.plan.block_size for tally in first.pools if not tally.plan.pool.hosted})
+    if grid.block_size and len(sizes) > 1:
+        raise UsageError(
+            f"pools with blocks of {', '.join(map(str, sizes))} tokens cannot be cut into blocks of one size",
+            hint="leave pools out by the match of a --scenario",
+        )
+    return int(np.min(sizes)) if sizes else 0
