@@ -74,6 +74,8 @@ _MADE_IN_PYTHON = {
         "write_1h_price",
         "output_price",
         "storage_price",
+        "short_ttl_us",
+        "long_ttl_us",
     ),
     "sums": (
         "cell", "pool", "card", "observed", "capped", "hit", "rule", "own", "resident", "elsewhere", "changed", "reset", "outlived",

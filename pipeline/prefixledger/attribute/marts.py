@@ -59,6 +59,7 @@ STEPS = (
     "60_marts/engine_hours",
     "60_marts/silent_writes",
     "60_marts/gaps",
+    "60_marts/longer_lives",
     "60_marts/ttl_changes",
     "60_marts/owned",
     "60_marts/visits",
@@ -119,6 +120,7 @@ class Marts:
         engine_hours: What engines said of their caches, by replica and hour.
         silent_writes: Models and tenants whose cache was written on a day and never read, by the usage in the log.
         gaps: Reads and writes by model and gap within a conversation.
+        longer_lives: What each lifetime that can be had would write again, by model and rate card.
         ttl_changes: Models and tenants whose writes went from one lifetime to another.
         prefixes: By shared prefix.
         resets: By reset.
@@ -160,6 +162,7 @@ class Marts:
     engine_hours: pa.Table
     silent_writes: pa.Table
     gaps: pa.Table
+    longer_lives: pa.Table
     ttl_changes: pa.Table
     prefixes: pa.Table
     resets: pa.Table

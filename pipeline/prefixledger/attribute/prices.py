@@ -49,7 +49,7 @@ class PriceTables:
         used: The cards in the order of their numbers.
         prices: Columns pool, provider, model, service_tier, slot, basis, above_tokens, upto_tokens, card: which card when.
         cards: Columns card, currency, base_price, read_price, write_price, write_1h_price, output_price,
-            storage_price (a second).
+            storage_price (a second), short_ttl_us, long_ttl_us (what its two prices of writes pay for).
     """
 
     used: tuple[CardUse, ...]
@@ -230,11 +230,19 @@ def _cards(used: Iterable[CardUse]) -> pa.Table:
             "write_1h_price": _amount(use.card.write_1h),
             "output_price": _amount(use.card.output),
             "storage_price": _amount(use.card.storage_second),
+            "short_ttl_us": use.card.short_ttl_us,
+            "long_ttl_us": use.card.long_ttl_us,
         }
         for number, use in enumerate(used)
     ]
     prices = ("base_price", "read_price", "write_price", "write_1h_price", "output_price", "storage_price")
-    schema = [("card", pa.int64()), ("currency", pa.string()), *((name, PRICE) for name in prices)]
+    schema = [
+        ("card", pa.int64()),
+        ("currency", pa.string()),
+        *((name, PRICE) for name in prices),
+        ("short_ttl_us", pa.int64()),
+        ("long_ttl_us", pa.int64()),
+    ]
     return pa.Table.from_pylist(rows, schema=pa.schema(schema))
 
 

@@ -27,6 +27,7 @@ PRICE_LIST = "genai-prices"
 PER_MILLION = 1_000_000
 SHORT_TTL_US = 300_000_000
 """Lifetime that the cheaper price of a write pays for, where no rule says otherwise: 5 minutes."""
+_HOUR_US = 3_600_000_000
 SLOT_US = 1_800_000_000
 """Prices of the list change on the half hour at the soonest: DeepSeek's off-peak starts at 16:30 UTC."""
 _TIERS = {
@@ -54,6 +55,7 @@ class RateCard:
         output: Generated.
         source: Where the prices come from.
         short_ttl_us: Longest lifetime that ``write`` pays for, microseconds.
+        long_ttl_us: Longest lifetime that ``write_1h`` pays for; the same where there is one price.
         storage_hour: Rent of a stored token per hour; None where there is none or it is not known.
     """
 
@@ -66,6 +68,7 @@ class RateCard:
     source: str
     short_ttl_us: int = SHORT_TTL_US
     storage_hour: Decimal | None = None
+    long_ttl_us: int = SHORT_TTL_US
 
     def write_for(self, ttl_us: int | None) -> Decimal:
         """Return the price of a token written under a TTL in microseconds; None lives for ever."""
@@ -312,6 +315,8 @@ def _card(listed: list[Decimal | None], source: str, rules: ProviderRules) -> Ra
         output=Decimal(0) if output is None else output,
         source=source,
         short_ttl_us=short_us,
+        # Prices of two lifetimes that no rule names are those of Claude: 5 minutes and an hour.
+        long_ttl_us=short_us if write_long is None else max(factors, default=_HOUR_US),
     )
     if rules.storage is not None:
         ruled.append(rules.storage)

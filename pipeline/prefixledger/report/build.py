@@ -26,6 +26,7 @@ from prefixledger.report.findings import derive
 from prefixledger.report.key_changes import key_changes
 from prefixledger.report.length_parts import lengths
 from prefixledger.report.lifetime_parts import gap_ranges, ttl_changes
+from prefixledger.report.longer_lives import longer_lives
 from prefixledger.report.money import spends
 from prefixledger.report.numbers import moment
 from prefixledger.report.parts import Source
@@ -95,6 +96,7 @@ def build(
         events=from_marts.events(marts),
         silent_writes=from_marts.silent_writes(marts),
         gaps=gap_ranges(marts.gaps),
+        longer_lives=longer_lives(marts.longer_lives, marts.cards),
         ttl_changes=ttl_changes(marts.ttl_changes),
         engines=from_marts.engines(marts) if marts.engine_hours.num_rows else None,
         spend=spends(marts.spend),

@@ -125,6 +125,11 @@ def tables(twin: dict[str, Any]) -> tuple[Csv, ...]:
         ),
         _of("gaps.csv", "one model and range of gaps between two requests of a conversation", twin["gaps"]),
         _of(
+            "longer_lives.csv",
+            "one model and what the longer lifetime of writes would be worth to it",
+            twin["longer_lives"],
+        ),
+        _of(
             "ttl_changes.csv",
             "one model and tenant whose writes have another lifetime since a day",
             twin["ttl_changes"],

@@ -10,6 +10,7 @@ from prefixledger.report.heat_map import rows_of
 from prefixledger.report.invoice_parts import reconciliation_value
 from prefixledger.report.length_parts import length_value
 from prefixledger.report.lifetime_parts import gap_value, ttl_change_value
+from prefixledger.report.longer_lives import longer_life_value
 from prefixledger.report.numbers import finite, iso, significant
 from prefixledger.report.policy_parts import policy_value
 from prefixledger.report.ranking import ranking
@@ -59,6 +60,7 @@ def twin(view: ReportView, *, show_ids: bool = False) -> document.Report:
         "engines": None if view.engines is None else twin_parts.engines_value(view.engines),
         "silent_writes": twin_parts.silent_writes_value(view),
         "gaps": [gap_value(row) for row in view.gaps],
+        "longer_lives": [longer_life_value(row) for row in view.longer_lives],
         "ttl_changes": [ttl_change_value(row) for row in view.ttl_changes],
         "spend": [spend_value(row) for row in view.spend],
         "reconciliation": None if view.reconciliation is None else reconciliation_value(view.reconciliation),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from prefixledger.report.length_parts import LengthRange
     from prefixledger.report.lifetime_parts import GapRange, TtlChange
     from prefixledger.report.load_parts import Balance, Branch, RoutingOption
+    from prefixledger.report.longer_lives import LongerLife
     from prefixledger.report.money import Spend
     from prefixledger.report.parts import (
         Breakdown,
@@ -232,6 +233,7 @@ class ReportView:
         spend: Money in all, and by model, tenant, provider, service tier and day.
         silent_writes: Caches that were written on a day and never read.
         gaps: Reads and writes by model and gap within a conversation.
+        longer_lives: What the longer lifetime of writes would be worth, by model.
         ttl_changes: Lifetimes of writes that changed.
         advice: Changes that were replayed on this log and pay.
         replica_slices: Replicas over time.
@@ -259,6 +261,7 @@ class ReportView:
     reconciliation: Reconciliation | None = None
     silent_writes: tuple[SilentWrites, ...] = ()
     gaps: tuple[GapRange, ...] = ()
+    longer_lives: tuple[LongerLife, ...] = ()
     ttl_changes: tuple[TtlChange, ...] = ()
     advice: Advice = NO_ADVICE
     replica_slices: tuple[ReplicaSlice, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +84,31 @@ def test_what_is_written_again_stands_by_gap(tmp_path: Path) -> None:
         at += timedelta(seconds=gap_s)
         prefix += 9_500
         calls.append(_call(at, read=max(0, prefix - wrote), short=wrote, session="s"))
-    by_gap = {row["from_s"]: row["mean_written_tokens"] for row in _twin(tmp_path, calls)["gaps"]}
-
+    twin = _twin(tmp_path, calls)
+    by_gap = {row["from_s"]: row["mean_written_tokens"] for row in twin["gaps"]}
     assert by_gap == {0: 9_000, 60: 10_000, 240: 9_000, 300: 150_000, 360: 155_000}
+    # An hour bridges both long gaps: 178,500 and 188,000 tokens would be read, and all else pays 2 in place of 1.25.
+    (worth,) = twin["longer_lives"]
+    assert (worth["lost_short_tokens"], worth["lost_long_tokens"]) == (178_500 + 188_000, 0)
+    assert worth["grown_tokens"] == 150_000 + 28_000 + 9_500 + 9_500
+    saved = 366_500 * (1.25 - 0.1) - 197_000 * (2 - 1.25)
+    assert worth["saved"] == pytest.approx(saved * 3 / 1e6, rel=1e-5)
+    page = (tmp_path / "r.html").read_text()
+    assert re.search(r"with all writes for 1.h in place of 5.min would save", page)
+    assert "What the service read and wrote, by time since the turn before" in page
+
+
+def test_a_longer_lifetime_of_fast_loops_is_a_loss(tmp_path: Path) -> None:
+    """Turns 12 s apart are read anyway: an hour costs three fifths more on all that is written, and that is said."""
+    calls = [
+        _call(
+            _START + timedelta(seconds=12 * n),
+            read=0 if n % 2 else 20_000,
+            short=20_000 if n % 2 else 500,
+            session="s",
+        )
+        for n in range(10)
+    ]
+    (worth,) = _twin(tmp_path, calls)["longer_lives"]
+    assert worth["saved"] == pytest.approx(-102_500 * 0.75 * 3 / 1e6)
+    assert "would cost" in (tmp_path / "r.html").read_text()

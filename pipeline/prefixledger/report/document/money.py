@@ -199,6 +199,23 @@ class GapRange(TypedDict):
     mean_written_tokens: float | None
 
 
+class LongerLife(TypedDict):
+    """What the longer lifetime of writes would be worth to one model, by gaps and usage alone."""
+
+    model: str | None
+    short_ttl_s: Count
+    long_ttl_s: Count
+    currency: str
+    requests: Count
+    lost_short_tokens: Count
+    """What was there before a gap and would be written again under the shorter lifetime."""
+    lost_long_tokens: Count
+    grown_tokens: Count
+    """Written under either."""
+    saved: float
+    """All of it written for longer, against all of it for the shorter time; below 0 it costs more."""
+
+
 class TtlChange(TypedDict):
     """A day from which writes have another lifetime."""
 

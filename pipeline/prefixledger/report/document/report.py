@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NotRequired
 
 from pydantic import ConfigDict, Field, with_config
 from typing_extensions import TypedDict
@@ -23,6 +23,7 @@ from prefixledger.report.document.fleet import (
 from prefixledger.report.document.money import (
     GapRange,
     LengthRange,
+    LongerLife,
     Policy,
     Reconciliation,
     SilentWrite,
@@ -78,6 +79,7 @@ class Report(Replayed):
     engines: Engines | None
     silent_writes: list[SilentWrite]
     gaps: list[GapRange]
+    longer_lives: NotRequired[list[LongerLife]]
     ttl_changes: list[TtlChange]
     spend: list[Spend]
     """Money in all, and by what the log says of its requests."""
