@@ -53,6 +53,7 @@ _MADE_IN_PYTHON = {
     "turns": tuple(turns.SCHEMA.names),
     "days": ("day", "from_us"),
     "sharing": ("pool",),
+    "keeping": ("pool", "interval_us", "most_calls"),
     "salts": ("request_row", "cache_salt"),
     "prices": (
         "pool",

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from prefixledger.attribute.before import Before, before
 from prefixledger.attribute.inputs import read_requests, read_scenario
+from prefixledger.attribute.keeping import keeping
 from prefixledger.attribute.prices import (
     costs_table,
     observed_bills,
@@ -61,6 +62,7 @@ STEPS = (
     "60_marts/gaps",
     "60_marts/longer_lives",
     "60_marts/ttl_changes",
+    "60_marts/keep_alive",
     "60_marts/owned",
     "60_marts/visits",
     "60_marts/unread",
@@ -122,6 +124,7 @@ class Marts:
         gaps: Reads and writes by model and gap within a conversation.
         longer_lives: What each lifetime that can be had would write again, by model and rate card.
         ttl_changes: Models and tenants whose writes went from one lifetime to another.
+        keep_alive: Calls that are said to keep prefixes alive, due and seen, by model and tenant.
         prefixes: By shared prefix.
         resets: By reset.
         recovery: By reset and minute around it.
@@ -164,6 +167,7 @@ class Marts:
     gaps: pa.Table
     longer_lives: pa.Table
     ttl_changes: pa.Table
+    keep_alive: pa.Table
     prefixes: pa.Table
     resets: pa.Table
     recovery: pa.Table
@@ -211,7 +215,7 @@ def _aggregate(session: Session, scenario: Scenario, window: Window) -> Marts:
     session.run(STEPS_BEFORE_PRICES, parameters)
     prices = price_tables(session.table("uses"), scenario)
     session.bind({"prices": prices.prices, "cards": prices.cards, "days": days(window)})
-    session.bind({"sharing": sharing(scenario)})
+    session.bind({"sharing": sharing(scenario), "keeping": keeping(scenario)})
     session.run(STEPS, parameters)
     session.check(CHECKS)
     simulated = simulated_bills(prices.used, session.table("billed_reads"), session.table("billed_misses"))

@@ -77,6 +77,8 @@ class Cache(Part):
     minimum_tokens: Annotated[int, Field(ge=1)] | None = None
     marks: Marks | None = None
     overflow_rpm: Annotated[int, Field(ge=0)] | None = None
+    keep_alive: Annotated[Duration, Field(pattern="[1-9]")] | None = None
+    keep_alive_calls: Annotated[int, Field(ge=1)] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -142,11 +144,18 @@ class Cache(Part):
         """
         profile = PROFILES[self.profile]
         if not profile.hosted:
-            for name in ("minimum_tokens", "marks", "mark_ttls", "overflow_rpm"):
+            for name in (
+                "minimum_tokens",
+                "marks",
+                "mark_ttls",
+                "overflow_rpm",
+                "keep_alive",
+                "keep_alive_calls",
+            ):
                 if getattr(self, name) is not None:
                     raise UsageError(
                         f"{name} does not go with profile {self.profile!r}",
-                        hint="only hosted caches have a shortest prefix, marks and overflow",
+                        hint="only hosted caches have a shortest prefix, marks, overflow and calls that keep alive",
                     )
             return
         if self.size.amount is not None or self.size.unit == FROM_LOG:

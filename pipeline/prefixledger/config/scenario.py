@@ -82,6 +82,12 @@ _COMMENTS: dict[tuple[str, str], str] = {
         "Cache",
         "marks",
     ): "of a hosted cache: tokens behind which every prompt is marked, besides its end, where the log has no marks",
+    (
+        "Cache",
+        "keep_alive",
+    ): "of a hosted cache: after so long without a request of its conversation a client is said to touch "
+    "a prefix; the report says whether the log shows it",
+    ("Cache", "keep_alive_calls"): "as many times in a row at most",
     ("Cache", "minimum_tokens"): "of a hosted cache, where the model's own is not the one in force",
     ("Fleet", "routing"): " | ".join(ROUTINGS),
     ("Fleet", "replicas"): "absent: as many as the log names",
@@ -121,6 +127,8 @@ _ABSENT: dict[tuple[str, str], str] = {
     ("Cache", "marks"): "[10000]",
     ("Cache", "mark_ttls"): '"all"',
     ("Cache", "overflow_rpm"): "15",
+    ("Cache", "keep_alive"): '"5m"',
+    ("Cache", "keep_alive_calls"): "12",
     ("Fleet", "replicas"): "8",
     **ROUTER_ABSENT,
     ("InFlight", "prefill_ms_per_token"): "0.05",

@@ -23,6 +23,7 @@ from prefixledger.report import from_marts
 from prefixledger.report.curve_points import pool_curves
 from prefixledger.report.earlier import earlier
 from prefixledger.report.findings import derive
+from prefixledger.report.keep_alive import keep_alives
 from prefixledger.report.key_changes import key_changes
 from prefixledger.report.length_parts import lengths
 from prefixledger.report.lifetime_parts import gap_ranges, ttl_changes
@@ -96,6 +97,7 @@ def build(
         events=from_marts.events(marts),
         silent_writes=from_marts.silent_writes(marts),
         gaps=gap_ranges(marts.gaps),
+        keep_alive=keep_alives(marts.keep_alive),
         longer_lives=longer_lives(marts.longer_lives, marts.cards),
         ttl_changes=ttl_changes(marts.ttl_changes),
         engines=from_marts.engines(marts) if marts.engine_hours.num_rows else None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from prefixledger.report.books import AVOIDABLE
 from prefixledger.report.concentration import Stretch, burst_of_new_text, place, stretch, where_and_when
 from prefixledger.report.glossary import CAUSE_TERMS, cause_name
+from prefixledger.report.keep_alive import missing_calls
 from prefixledger.report.key_changes import advice, described
 from prefixledger.report.lifetime_parts import shortened
 from prefixledger.report.numbers import amount, located, points, span
@@ -26,7 +27,8 @@ def derive(view: ReportView) -> tuple[Finding, ...]:
     """Return one finding for each cause that explains at least 0.1 % of the tokens, largest first.
 
     A cause is named as a fault only where a change could remove it; new text and the rules of the cache are not. Beside
-    the causes stand lifetimes that were shortened: their tokens are among those that expired or have no explanation.
+    the causes stand lifetimes that were shortened and calls that should have kept prefixes alive: their tokens are among
+    those that expired or have no explanation.
     """
     book = view.result.headline
     found = [
@@ -37,7 +39,7 @@ def derive(view: ReportView) -> tuple[Finding, ...]:
     burst = burst_of_new_text(view)
     if burst is not None:
         found.append(_of_burst(view, burst))
-    found += shortened(view.ttl_changes)
+    found += (*shortened(view.ttl_changes), *missing_calls(view.keep_alive))
     return tuple(sorted(found, key=lambda f: (-f.tokens, f.kind)))
 
 

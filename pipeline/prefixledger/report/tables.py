@@ -125,6 +125,11 @@ def tables(twin: dict[str, Any]) -> tuple[Csv, ...]:
         ),
         _of("gaps.csv", "one model and range of gaps between two requests of a conversation", twin["gaps"]),
         _of(
+            "keep_alive.csv",
+            "one model and tenant with calls that are said to keep its prefixes alive",
+            twin["keep_alive"],
+        ),
+        _of(
             "longer_lives.csv",
             "one model and what the longer lifetime of writes would be worth to it",
             twin["longer_lives"],

@@ -8,6 +8,7 @@ from prefixledger.report import twin_parts
 from prefixledger.report.advice_parts import advice_value, recommendation_value
 from prefixledger.report.heat_map import rows_of
 from prefixledger.report.invoice_parts import reconciliation_value
+from prefixledger.report.keep_alive import keep_alive_value
 from prefixledger.report.length_parts import length_value
 from prefixledger.report.lifetime_parts import gap_value, ttl_change_value
 from prefixledger.report.longer_lives import longer_life_value
@@ -60,6 +61,7 @@ def twin(view: ReportView, *, show_ids: bool = False) -> document.Report:
         "engines": None if view.engines is None else twin_parts.engines_value(view.engines),
         "silent_writes": twin_parts.silent_writes_value(view),
         "gaps": [gap_value(row) for row in view.gaps],
+        "keep_alive": [keep_alive_value(row) for row in view.keep_alive],
         "longer_lives": [longer_life_value(row) for row in view.longer_lives],
         "ttl_changes": [ttl_change_value(row) for row in view.ttl_changes],
         "spend": [spend_value(row) for row in view.spend],

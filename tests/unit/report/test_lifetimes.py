@@ -41,10 +41,10 @@ def _call(at: datetime, *, read: int, short: int = 0, long: int = 0, session: st
     )
 
 
-def _twin(tmp_path: Path, calls: list[str]) -> dict[str, Any]:
+def _twin(tmp_path: Path, calls: list[str], **options: Any) -> dict[str, Any]:
     log = tmp_path / "calls.jsonl"
     log.write_text("\n".join(calls))
-    api.report([log], output=tmp_path / "r.html", workspace=tmp_path / "ws")
+    api.report([log], output=tmp_path / "r.html", workspace=tmp_path / "ws", **options)
     twin: dict[str, Any] = json.loads((tmp_path / "r.json").read_text())
     return twin
 
@@ -112,3 +112,15 @@ def test_a_longer_lifetime_of_fast_loops_is_a_loss(tmp_path: Path) -> None:
     (worth,) = _twin(tmp_path, calls)["longer_lives"]
     assert worth["saved"] == pytest.approx(-102_500 * 0.75 * 3 / 1e6)
     assert "would cost" in (tmp_path / "r.html").read_text()
+
+
+def test_calls_that_never_came_are_told(tmp_path: Path) -> None:
+    """A client is said to touch its prefixes every 5 minutes; in a gap of 15 three were due and none is in the log."""
+    keep = '[[pool]]\n[pool.cache]\nprofile = "anthropic"\nkeep_alive = "5m"\n'
+    (tmp_path / "keep.toml").write_text(keep)
+    calls = [_call(_START + timedelta(seconds=at), read=0, short=30_000, session="s") for at in (0, 900)]
+    twin = _twin(tmp_path, calls, scenario=[tmp_path / "keep.toml"])
+    (row,) = twin["keep_alive"]
+    assert (row["expected_calls"], row["seen_calls"], row["missed_tokens"]) == (3, 0, 30_000)
+    (finding,) = [one for one in twin["findings"] if one["kind"] == "keep_alive_missing"]
+    assert "3 expected, 0 seen" in finding["title"]

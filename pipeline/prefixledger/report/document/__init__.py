@@ -34,6 +34,7 @@ from prefixledger.report.document.money import (
     Cost,
     GapRange,
     InvoiceDay,
+    KeepAlive,
     LengthRange,
     LongerLife,
     Policy,
@@ -47,7 +48,7 @@ from prefixledger.report.document.scalars import Book, MoneyByCause, SomeTokensB
 
 __all__ = [
     "Advice", "Balance", "Before", "Book", "Bound", "Branch", "Breakdown", "Compared", "Cost", "Curves", "Decision",
-    "Effect", "Engines", "Event", "Finding", "GapRange", "Held", "Input", "InvoiceDay", "LengthRange", "LongerLife", "Mark", "MoneyByCause", "Observed",
+    "Effect", "Engines", "Event", "Finding", "GapRange", "Held", "Input", "InvoiceDay", "KeepAlive", "LengthRange", "LongerLife", "Mark", "MoneyByCause", "Observed",
     "ObservedHour", "Policy", "Prefix", "Recommendation", "Reconciliation", "Replayed", "Replica", "ReplicaSlice", "Report",
     "Routing", "Seeds", "SilentWrite", "SomeTokensByCause", "Spend", "Timeline", "TokensByCause", "Totals", "TtlChange", "Window",
 ]  # fmt: skip

@@ -199,6 +199,23 @@ class GapRange(TypedDict):
     mean_written_tokens: float | None
 
 
+class KeepAlive(TypedDict):
+    """Calls that are said to keep prefixes alive, beside those that the log shows."""
+
+    pool: Count | None
+    model: str | None
+    tenant: str | None
+    interval_s: float
+    gaps: Count
+    """Gaps of conversations in which a call was due."""
+    expected_calls: Count
+    seen_calls: Count
+    lost_gaps: Count
+    missed_tokens: Count
+    """What the requests behind gaps with too few calls did not find although it was there before."""
+    first_at: Moment | None
+
+
 class LongerLife(TypedDict):
     """What the longer lifetime of writes would be worth to one model, by gaps and usage alone."""
 

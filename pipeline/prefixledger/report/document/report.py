@@ -22,6 +22,7 @@ from prefixledger.report.document.fleet import (
 )
 from prefixledger.report.document.money import (
     GapRange,
+    KeepAlive,
     LengthRange,
     LongerLife,
     Policy,
@@ -81,6 +82,7 @@ class Report(Replayed):
     gaps: list[GapRange]
     longer_lives: NotRequired[list[LongerLife]]
     ttl_changes: list[TtlChange]
+    keep_alive: NotRequired[list[KeepAlive]]
     spend: list[Spend]
     """Money in all, and by what the log says of its requests."""
     reconciliation: Reconciliation | None
