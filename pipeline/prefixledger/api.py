@@ -91,7 +91,7 @@ def ingest(
             too many records were rejected, after writing everything.
     """
     from prefixledger import stages
-    from prefixledger.workspace import Workspace
+    from prefixledger.mirror import workspace_at
 
     options = stages.log_options(
         format=format, map=map, block_size=block_size, block_ids=block_ids, id_scope=id_scope,
@@ -101,7 +101,7 @@ def ingest(
     )  # fmt: skip
     if not sources:
         raise UsageError("no SOURCE is given", hint="name log files, folders or globs, or - for stdin")
-    place = Workspace(Path(workspace))
+    place = workspace_at(workspace)
     with running(place, "ingest", force=force):
         read = stages.ingested(sources, place, options, progress)
     assert read.summary is not None
@@ -191,7 +191,7 @@ def replay(
         read = stages.engine_logs_read(read, engine_log, place, options, progress)
         replays = stages.replayed(place, question, progress, options.jobs)
         compared = stages.compared(place, replays)
-    result = read.checked(results.ReplayResult(place.root, read.summary, replays, compared))
+    result = read.checked(results.ReplayResult(place.name, read.summary, replays, compared))
     outcomes.check_gap(compared[0], max_gap_pp, result)
     return result
 
@@ -337,9 +337,12 @@ def demo(
     Raises:
         UsageError: The workspace holds other logs, or a foreign file is in the way.
     """
+    from prefixledger.objects import is_url
     from prefixledger.resources import resource_dir
     from prefixledger.samples import fresh_story
 
+    if is_url(workspace):
+        raise UsageError("the demo makes its workspace on this machine", hint="give a folder as --workspace")
     story = fresh_story(Path(workspace), progress)
     samples = resource_dir("sample_traces")
     with as_file(samples / "story.map.toml") as columns, as_file(samples / "story.scenario.toml") as fleet:

@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from prefixledger.errors import InternalError, PrefixledgerError, UsageError
 from prefixledger.locking import holder
+from prefixledger.mirror import workspace_at
 from prefixledger.resources import Kind, resource_dir
 from prefixledger.schema import CAUSES
-from prefixledger.workspace import DEFAULT_WORKSPACE, Workspace
+from prefixledger.workspace import DEFAULT_WORKSPACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from prefixledger.workspace import Workspace
 
 State = Literal["ok", "note", "wrong"]
 
@@ -55,7 +58,7 @@ def doctor(*, workspace: str | Path = DEFAULT_WORKSPACE) -> tuple[Check, ...]:
     Returns:
         What was looked at, in order; a check that is ``wrong`` needs a repair before results can be trusted.
     """
-    return (*_installation(), *_workspace(Workspace(Path(workspace))))
+    return (*_installation(), *_workspace(workspace_at(workspace)))
 
 
 def _installation() -> Iterator[Check]:

@@ -123,7 +123,7 @@ def investigate(
         if page is not None:
             progress.phase("draw the page")
             pages.write_page(found, page)
-    return read.checked(results.InvestigateResult(place.root, read.summary, found, page))
+    return read.checked(results.InvestigateResult(place.name, read.summary, found, page))
 
 
 def _kept_replay(workspace: Workspace) -> str | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prefixledger.workspace import DEFAULT_WORKSPACE, Workspace
+from prefixledger.mirror import workspace_at
+from prefixledger.workspace import DEFAULT_WORKSPACE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from prefixledger.attribute.diff import PromptDiff
     from prefixledger.attribute.explained import Explanation
@@ -72,7 +73,7 @@ def query(sql: str, *, workspace: str | Path = DEFAULT_WORKSPACE) -> QueryResult
     """
     from prefixledger.attribute.query import run_query
 
-    return run_query(Workspace(Path(workspace)), sql)
+    return run_query(workspace_at(workspace), sql)
 
 
 def explain(
@@ -98,7 +99,7 @@ def explain(
     """
     from prefixledger.attribute import explain as explained
 
-    return explained.explain(Workspace(Path(workspace)), request_id, scenario=scenario, show_ids=show_ids)
+    return explained.explain(workspace_at(workspace), request_id, scenario=scenario, show_ids=show_ids)
 
 
 def diff(
@@ -123,4 +124,4 @@ def diff(
     """
     from prefixledger.attribute import diff as diffs
 
-    return diffs.diff(Workspace(Path(workspace)), first_id, second_id, show_text=show_text, show_ids=show_ids)
+    return diffs.diff(workspace_at(workspace), first_id, second_id, show_text=show_text, show_ids=show_ids)

@@ -42,7 +42,7 @@ class ReplayResult(Tabled):
         compared: For each the hits of the replay beside those that the service reports, or engines count; None without either.
     """
 
-    workspace: Path
+    workspace: str | Path
     ingest: IngestSummary | None
     replays: tuple[ReplaySummary, ...]
     compared: tuple[Comparison | CounterComparison | None, ...] = ()
@@ -108,7 +108,7 @@ class ReportResult(Tabled):
         crossed: A sentence for each rule of ``--fail-on`` that the report crosses.
     """
 
-    workspace: Path
+    workspace: str | Path
     ingest: IngestSummary | None
     replays: tuple[ReplaySummary, ...]
     html: Path
@@ -162,7 +162,7 @@ class WhatIfResult(Tabled):
         csv: The table beside it.
     """
 
-    workspace: Path
+    workspace: str | Path
     ingest: IngestSummary | None
     cells: tuple[Cell, ...]
     notes: tuple[str, ...] = ()
@@ -210,7 +210,7 @@ class InvestigateResult(Tabled):
         html: The page, if one was asked for.
     """
 
-    workspace: Path
+    workspace: str | Path
     ingest: IngestSummary | None
     found: Investigation
     html: Path | None = None

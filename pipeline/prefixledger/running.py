@@ -11,9 +11,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from prefixledger import __version__
-from prefixledger.errors import Place, UsageError
+from prefixledger.errors import Place, PrefixledgerError, UsageError
 from prefixledger.locking import check_is_ours, locked
-from prefixledger.workspace import write_json
+from prefixledger.mirror import publish
+from prefixledger.workspace import RUN, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,9 +38,13 @@ def running(workspace: Workspace, verb: str, *, force: bool) -> Iterator[None]:
             check_is_ours(workspace)
         stack.enter_context(locked(workspace))
         began, started = datetime.now(UTC), time.perf_counter()
-        yield
+        try:
+            yield
+        except PrefixledgerError:
+            publish(workspace)  # what was refused is noted in it, and the rest is done
+            raise
         write_json(
-            workspace.root / "run.json",
+            workspace.root / RUN,
             {
                 "verb": verb,
                 "version": __version__,
@@ -50,6 +55,7 @@ def running(workspace: Workspace, verb: str, *, force: bool) -> Iterator[None]:
                 "arguments": sys.argv[1:],
             },
         )
+        publish(workspace)
 
 
 @contextmanager

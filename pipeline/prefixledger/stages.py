@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from prefixledger.errors import InputError, UsageError
+from prefixledger.mirror import is_published, publish, workspace_at
+from prefixledger.objects import is_url
 from prefixledger.outcomes import Read
 from prefixledger.results import ReportResult
 from prefixledger.workspace import Workspace
@@ -74,17 +76,17 @@ def resolve(sources: Sequence[str | Path], workspace: str | Path) -> tuple[tuple
     Raises:
         UsageError: A workspace stands among sources, or there is neither.
     """
-    found = [source for source in sources if _is_workspace(Path(source))]
+    found = [source for source in sources if _is_workspace(source)]
     if found and len(sources) == 1:
-        return (), Workspace(Path(found[0]))
+        return (), workspace_at(found[0])
     if found:
         raise UsageError(
             f"{found[0]} is a workspace and does not go with logs", hint="give logs, or one workspace"
         )
-    place = Workspace(Path(workspace))
+    place = workspace_at(workspace)
     if not sources and not _is_workspace(place.root):
         raise UsageError(
-            f"no SOURCE is given, and there is no workspace {place.root}",
+            f"no SOURCE is given, and there is no workspace {place.name}",
             hint="name log files, folders or globs, or a workspace",
         )
     return tuple(sources), place
@@ -129,9 +131,11 @@ def ingested(
     if not sources:
         return Read()
     try:
-        return Read(ingest.run([str(source) for source in sources], workspace, options, _bytes_to(progress)))
+        read = Read(ingest.run([str(source) for source in sources], workspace, options, _bytes_to(progress)))
     except TooManyRejectsError as error:
-        return Read(error.summary, error)
+        read = Read(error.summary, error)
+    publish(workspace)
+    return read
 
 
 def engine_logs_read(
@@ -191,6 +195,7 @@ def replayed(
         summaries.append(replay.run(workspace, scenario, events=question.events, progress=progress.phase))
         progress.phase(f"name the causes of {scenario.name}")
         attribute.run(workspace, scenario.name, threads=jobs)
+        publish(workspace)
     return tuple(summaries)
 
 
@@ -304,7 +309,7 @@ def reported(
     compared = None if observed is None else observed.compared
     lines = report.summary(view, written).lines()
     return ReportResult(
-        workspace.root,
+        workspace.name,
         read.summary,
         replays,
         written.html,
@@ -371,5 +376,8 @@ def _bytes_to(progress: Progress) -> Callable[[BytesRead], None]:
     return step
 
 
-def _is_workspace(folder: Path) -> bool:
-    return Workspace(folder).manifest.is_file() and Workspace(folder).requests.is_dir()
+def _is_workspace(place: str | Path) -> bool:
+    if is_url(place):
+        return is_published(str(place))
+    folder = Workspace(Path(place))
+    return folder.manifest.is_file() and folder.requests.is_dir()

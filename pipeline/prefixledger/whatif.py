@@ -166,7 +166,7 @@ def whatif(
         progress.phase("draw the page")
         made = whatif_page.whatif_page(cells, (*found.sizes, *notes), missing=asked - len(cells))
         written = whatif_page.write_page(made, page)
-    result = results.WhatIfResult(place.root, read.summary, cells, notes, asked, *written)
+    result = results.WhatIfResult(place.name, read.summary, cells, notes, asked, *written)
     if asked > len(cells):
         raise outcomes.CutShortError(result)
     return read.checked(result)

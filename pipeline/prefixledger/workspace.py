@@ -23,6 +23,8 @@ DEFAULT_WORKSPACE = ".prefixledger"
 """Where the stages keep their files unless told otherwise."""
 WORKSPACE_VERSION = 1
 """Of what ingest leaves, in ``manifest.json``; index and replays are made again whenever they do not fit it."""
+RUN = "run.json"
+"""Clock, machine and arguments of the last command; nothing else has them."""
 _GROUP_ROWS = 1 << 20
 """Rows of a group in a Parquet file: no more than these are copied at a time on the way to it."""
 
@@ -33,9 +35,16 @@ class Workspace:
 
     Attributes:
         root: The folder; it need not exist yet.
+        url: Where it is published on object storage, if the folder is a copy of that.
     """
 
     root: Path
+    url: str | None = None
+
+    @property
+    def name(self) -> str | Path:
+        """What its user calls it: its URL, else its folder."""
+        return self.url or self.root
 
     @property
     def manifest(self) -> Path:

@@ -34,6 +34,8 @@ LAYERS = (
         "progress",
         "ids",
         "locking",
+        "mirror",
+        "objects",
         "running",
         "samples",
     },

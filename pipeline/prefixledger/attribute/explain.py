@@ -74,7 +74,7 @@ def choose_replay(workspace: Workspace, asked: str | None) -> str:
     """Return the name of a replay that was made from what the workspace holds now."""
     if not workspace.manifest.is_file():
         raise UsageError(
-            f"{workspace.root} is not a workspace",
+            f"{workspace.name} is not a workspace",
             hint="make one: prefixledger replay SOURCE --workspace DIR",
         )
     # The books are written whenever a replay is asked for, also where it is used again.
@@ -83,15 +83,15 @@ def choose_replay(workspace: Workspace, asked: str | None) -> str:
     ]
     names = [name for _, name in sorted(books)]
     if not names:
-        raise UsageError(f"there is no replay in {workspace.root}", hint="run prefixledger replay first")
+        raise UsageError(f"there is no replay in {workspace.name}", hint="run prefixledger replay first")
     if asked is not None and asked not in names:
         known = ", ".join(sorted(names))
-        raise UsageError(f"there is no replay {asked!r} in {workspace.root}", hint=f"replays: {known}")
+        raise UsageError(f"there is no replay {asked!r} in {workspace.name}", hint=f"replays: {known}")
     name = asked or names[-1]
     kept = json.loads((workspace.replay(name) / "fingerprint.json").read_text(encoding="utf-8"))
     if kept["made_from"]["workspace"] != fingerprint(workspace, "")["workspace"]:
         raise UsageError(
-            f"the replay {name!r} was made from other requests than {workspace.root} holds now",
+            f"the replay {name!r} was made from other requests than {workspace.name} holds now",
             hint="run prefixledger replay again",
         )
     return name

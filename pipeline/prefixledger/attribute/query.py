@@ -89,7 +89,7 @@ def connect(workspace: Workspace) -> duckdb.DuckDBPyConnection:
     """
     if not workspace.manifest.is_file():
         raise UsageError(
-            f"{workspace.root} is not a workspace",
+            f"{workspace.name} is not a workspace",
             hint="make one: prefixledger ingest SOURCE --workspace DIR",
         )
     root = workspace.root.resolve()

@@ -8,14 +8,14 @@ import click
 
 from prefixledger.cli.bars import progress_of
 from prefixledger.cli.console import talk_of
-from prefixledger.cli.options import FILE, json_option, talk_options
+from prefixledger.cli.options import FILE, PLACE, json_option, talk_options
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 @click.command()
-@click.argument("workspace", metavar="[WORKSPACE]", type=FILE, default=".prefixledger")
+@click.argument("workspace", metavar="[WORKSPACE]", type=PLACE, default=".prefixledger")
 @click.option(
     "-o", "--output", type=FILE, required=True, metavar="FILE", help="The trace; .gz and .zst are packed."
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from prefixledger.cli.console import talk_of
+from prefixledger.objects import is_url
 from prefixledger.workspace import DEFAULT_WORKSPACE
 
 if TYPE_CHECKING:
@@ -16,6 +17,16 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 FILE = click.Path(path_type=Path)
+
+
+class _Place(click.Path):
+    """A path, or the URL of something on object storage, whose slashes a path would swallow."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if is_url(value) else super().convert(value, param, ctx)
+
+
+PLACE = _Place(path_type=Path)
 
 
 def _set(context: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -48,11 +59,11 @@ talk_options = _together(
 
 workspace_option = click.option(
     "--workspace",
-    type=FILE,
+    type=PLACE,
     default=DEFAULT_WORKSPACE,
     show_default=True,
     metavar="DIR",
-    help="Where the stages keep their files.",
+    help="Where the stages keep their files; a folder, or s3://BUCKET/FOLDER.",
 )
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
@@ -72,7 +83,7 @@ jobs_option = click.option(
 
 show_ids_option = click.option("--show-ids", is_flag=True, help="Show request and user ids whole.")
 
-sources_argument = click.argument("sources", nargs=-1, metavar="SOURCE…", type=FILE)
+sources_argument = click.argument("sources", nargs=-1, metavar="SOURCE…", type=PLACE)
 
 log_options = _together(
     click.option(
@@ -99,7 +110,7 @@ log_options = _together(
     ),
     click.option("--t0", metavar="TIME", help="When a log with a relative clock begins."),
     click.option(
-        "--after", type=FILE, metavar="FILE", help="The log that one with a relative clock goes on from."
+        "--after", type=PLACE, metavar="FILE", help="The log that one with a relative clock goes on from."
     ),
     click.option(
         "--year",
@@ -169,7 +180,7 @@ replay_options = _together(
     ),
     click.option(
         "--engine-log",
-        type=FILE,
+        type=PLACE,
         multiple=True,
         metavar="FILE",
         help='What engines tell of themselves: logs or scrapes (cache size for capacity = "from-log", starts), KV events, '

@@ -10,6 +10,7 @@ from prefixledger.cli.bars import progress_of
 from prefixledger.cli.console import talk_of
 from prefixledger.cli.options import (
     FILE,
+    PLACE,
     force_option,
     json_option,
     log_options,
@@ -87,7 +88,7 @@ if TYPE_CHECKING:
     help="How long a replica lives after its last logged request. [default: the scenario's, 10m]",
 )
 @click.option(
-    "--engine-log", type=FILE, multiple=True, metavar="FILE", help="Log or metrics of an engine; see replay."
+    "--engine-log", type=PLACE, multiple=True, metavar="FILE", help="Log or metrics of an engine; see replay."
 )
 @log_options
 @force_option

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import bz2
-import os
-import stat
 import sys
 import zlib
 from abc import ABC, abstractmethod
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 import zstandard
 
 from prefixledger.errors import InputError
+from prefixledger.ingest.opened import opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -79,11 +78,9 @@ class Stream:
         self.bytes = 0
         self._digest = blake2b()
         try:
-            self._file: BinaryIO = sys.stdin.buffer if source.path is None else source.path.open("rb")
-            self._found = os.fstat(self._file.fileno()) if source.path is not None else None
-            if self._found is not None and stat.S_ISREG(self._found.st_mode):
-                self.state.raw_total = self._found.st_size
-            self._blocks = _unpacked(_raw_blocks(self._file, self.state), self.state)
+            self._opened = opened(source)
+            self.state.raw_total = self._opened.size
+            self._blocks = _unpacked(_raw_blocks(self._opened.file, self.state), self.state)
             self._head = bytearray(next(self._blocks, b""))
         except OSError as error:
             raise InputError(f"cannot read it: {error.strerror or error}", place=source.place) from error
@@ -91,18 +88,17 @@ class Stream:
 
     def close(self) -> None:
         """Close the file; standard input is left open."""
-        if self.source.path is not None:
-            self._file.close()
+        self._opened.close()
 
     @property
     def modified_us(self) -> int | None:
         """When the file was last written before it was opened, microseconds since 1970; None for standard input."""
-        return None if self._found is None else self._found.st_mtime_ns // 1_000
+        return self._opened.modified_us
 
     @property
     def version(self) -> tuple[int, ...] | None:
         """Tells apart what one path named at different times; None for standard input."""
-        return None if self._found is None else _version(self._found)
+        return self._opened.version
 
     def check_unchanged(self) -> None:
         """Make sure that the path still names the bytes that were read, for readers that open it themselves.
@@ -111,7 +107,7 @@ class Stream:
             InputError: It does not.
         """
         try:
-            same = self.source.path is None or _version(self.source.path.stat()) == self.version
+            same = self._opened.version_now() == self.version
         except OSError:
             same = False
         if not same:
@@ -142,8 +138,10 @@ class Stream:
                 yield self._counted(head)
             for block in self._blocks:
                 yield self._counted(block)
-            if self.state.raw_total and os.fstat(self._file.fileno()).st_size < self.state.raw_total:
+            if self._opened.is_shorter():
                 self.state.fault = self.state.fault or "it was shortened while it was read"
+            if self._opened.may_be_replaced:
+                self.check_unchanged()
         except OSError as error:
             raise InputError(f"cannot read on: {error.strerror or error}", place=self.source.place) from error
 
@@ -176,10 +174,6 @@ def _raw_blocks(file: BinaryIO, state: Unpacking) -> Iterator[bytes]:
     while block := file.read(min(_RAW_BLOCK, most - state.raw_done)):
         state.raw_done += len(block)
         yield block
-
-
-def _version(found: os.stat_result) -> tuple[int, ...]:
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _unpacked(blocks: Iterator[bytes], state: Unpacking) -> Iterator[bytes]:

@@ -21,9 +21,10 @@ from prefixledger.ingest.parse import csv_cells, json_values, unprefixed
 from prefixledger.ingest.plan import FieldPlan, MapPlan, PathKind
 from prefixledger.ingest.reader import Context, Head
 from prefixledger.ingest.records import BadRecordError
-from prefixledger.ingest.sources import Source
+from prefixledger.ingest.sources import named_source
 from prefixledger.ingest.streams import is_capture
 from prefixledger.ingest.time_units import common_unit
+from prefixledger.objects import is_url
 
 if TYPE_CHECKING:
     from prefixledger.config.mapping import Mapping
@@ -117,10 +118,9 @@ def engine_format(source: str) -> str:
 
     A log may hold requests too and be taken for a request log, so it is told by what it is not.
     """
-    path = Path(source)
-    if not path.is_file():
+    if not is_url(source) and not Path(source).is_file():
         return "engine-log"
-    stream = Stream(Source(path, path.name, named=True))
+    stream = Stream(named_source(source))
     try:
         found = recognise(look(stream))
     finally:

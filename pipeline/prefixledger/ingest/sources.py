@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from prefixledger import objects
 from prefixledger.errors import InputError, Place
 
 if TYPE_CHECKING:
@@ -23,14 +24,16 @@ class Source:
     """One input.
 
     Attributes:
-        path: The file; None for standard input.
+        path: The file; None for standard input, and for what lies on object storage.
         label: What outputs call it: its name, or its path below the folder or pattern that was given.
         named: True where the user named the file itself; one found in a folder may turn out to be no log.
+        url: Where it lies on object storage, else None.
     """
 
     path: Path | None
     label: str
     named: bool
+    url: str | None = None
 
     @property
     def name(self) -> str:
@@ -40,15 +43,30 @@ class Source:
     @property
     def place(self) -> Place:
         """Where messages about it point."""
-        return Place(STDIN if self.path is None else str(self.path))
+        return Place(self.at)
+
+    @property
+    def at(self) -> str:
+        """The argument that names it alone."""
+        return self.url or (STDIN if self.path is None else str(self.path))
 
 
-def resolve(arguments: Sequence[str], *, outside: Path) -> tuple[Source, ...]:
+def named_source(argument: str) -> Source:
+    """Return the one input that an argument names."""
+    if argument == STDIN:
+        return Source(None, STDIN, named=True)
+    if objects.is_url(argument):
+        return Source(None, argument.rpartition("/")[2], named=True, url=argument)
+    return Source(Path(argument), Path(argument).name, named=True)
+
+
+def resolve(arguments: Sequence[str], *, outside: Path, outside_url: str | None = None) -> tuple[Source, ...]:
     """List the inputs of a call: arguments in order, the files of a folder or pattern by name.
 
     Args:
-        arguments: Files, folders, patterns or ``-``.
+        arguments: Files, folders, patterns, each on this machine or ``s3://…``, or ``-``.
         outside: The workspace; files in it are no logs.
+        outside_url: Where it is published, if it is; objects below it are no logs.
 
     Raises:
         InputError: An argument names nothing, or a folder holds no file.
@@ -58,7 +76,9 @@ def resolve(arguments: Sequence[str], *, outside: Path) -> tuple[Source, ...]:
     for argument in arguments:
         path = Path(argument)
         if argument == STDIN:
-            found.append(Source(None, STDIN, named=True))
+            found.append(named_source(argument))
+        elif objects.is_url(argument):
+            found += _stored(argument, outside_url)
         elif path.is_dir():
             inside = [
                 Source(file, file.relative_to(path).as_posix(), named=False)
@@ -68,12 +88,32 @@ def resolve(arguments: Sequence[str], *, outside: Path) -> tuple[Source, ...]:
                 raise InputError("the folder holds no file", place=Place(argument))
             found += inside
         elif path.exists():
-            found.append(Source(path, path.name, named=True))
+            found.append(named_source(argument))
         elif _GLOB.search(argument):
             found += _matches(argument, workspace)
         else:
             raise InputError("there is no such file or folder", place=Place(argument))
     return tuple(found)
+
+
+def _stored(url: str, outside: str | None) -> list[Source]:
+    """List what lies on object storage; a name that is an object and a folder is the object."""
+    if objects.is_pattern(url):
+        base, inside = objects.fixed_part(url), objects.find_matches(url)
+        nothing = "the pattern matches no object"
+    elif objects.find(url) is not None:
+        return [named_source(url)]
+    else:
+        base, inside = url.rstrip("/"), objects.find_below(url)
+        nothing = "there is no such object or folder"
+    found = [
+        Source(None, one.url.removeprefix(base + "/"), named=False, url=one.url)
+        for one in inside
+        if outside is None or not one.url.startswith(outside + "/")
+    ]
+    if not found:
+        raise InputError(nothing, place=Place(url))
+    return found
 
 
 def _matches(pattern: str, workspace: Path) -> list[Source]:

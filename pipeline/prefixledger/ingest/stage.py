@@ -68,7 +68,7 @@ def run_stage(
     aliases = () if chosen.models is None else load_aliases(chosen.models)
     with locked(workspace) as aside, Workers(chosen.jobs) as workers:
         call = _Call(workspace, chosen, mapping, tools, aliases, aside, workers, progress)
-        call.find(resolve(sources, outside=workspace.root))
+        call.find(resolve(sources, outside=workspace.root, outside_url=workspace.url))
         call.read()
     call.messages += summed_up(call.said)
     summary = IngestSummary(tuple(call.accounts), tuple(call.messages))
@@ -129,7 +129,7 @@ class _Call:
         for entry in related:
             name = entry.detected.reader.info.name
             files = tuple(
-                str(other.source.path)
+                other.source.at
                 for other in related
                 if other.detected.reader.info.name == name and other.stream is None
             )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -16,7 +15,7 @@ from prefixledger.ingest.exchange import Exchange, usage_of
 from prefixledger.ingest.fields import mapping, maybe_text, required
 from prefixledger.ingest.reader import FormatInfo
 from prefixledger.ingest.records import BadRecordError, Row, Skip
-from prefixledger.ingest.sources import Source
+from prefixledger.ingest.sources import named_source
 from prefixledger.ingest.status import status_of
 
 if TYPE_CHECKING:
@@ -144,7 +143,7 @@ def _find_request(record: Mapping[str, Any], companions: tuple[str, ...]) -> dic
 @lru_cache(maxsize=8)
 def _requests_in(path: str) -> dict[str, bytes]:
     """Return the packed lines of the requests in a batch file by custom id; a batch has at most 50,000 or 100,000."""
-    stream = Stream(Source(Path(path), Path(path).name, named=True))
+    stream = Stream(named_source(path))
     chunker = Chunker(CHUNK_BYTES, quoted=False)
     found: dict[str, bytes] = {}
     try:
