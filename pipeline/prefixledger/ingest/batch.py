@@ -18,6 +18,7 @@ from prefixledger.ingest.usage import why_impossible
 
 if TYPE_CHECKING:
     from prefixledger.ingest.kv_parse import KVRow
+    from prefixledger.ingest.plain_rows import PlainRows
     from prefixledger.ingest.reader import Context
     from prefixledger.ingest.readers.prometheus import SeriesRow
     from prefixledger.ingest.records import Image, Row, Skip
@@ -146,6 +147,7 @@ class Batch:
         kv: Record and rows of each that holds KV events.
         series: Likewise samples of counters.
         fit: How block ids fit.
+        plain: In place of ``rows`` and all that goes with them, rows as columns: then every record is one of them.
     """
 
     fates: bytearray = field(default_factory=bytearray)
@@ -170,6 +172,7 @@ class Batch:
     kv: list[tuple[int, tuple[KVRow, ...]]] = field(default_factory=list)
     series: list[tuple[int, tuple[SeriesRow, ...]]] = field(default_factory=list)
     fit: Fit = field(default_factory=Fit)
+    plain: PlainRows | None = None
 
     def add_row(self, row: Row, record: int, context: Context) -> None:
         """Append a row.

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prefixledger.ingest.plain_rows import PlainRows
+
 _INTS: Final = frozenset(
     {"started_us", "prompt_tokens", "admitted_us", "first_token_us", "finished_us", "output_tokens", "cached_tokens",
      "cache_write_5m_tokens", "cache_write_1h_tokens", "cache_write_other_tokens"}
@@ -129,6 +131,24 @@ class RowFacts:
     retry_hash: bytearray = field(default_factory=bytearray)
     answered: bytearray = field(default_factory=bytearray)
 
+    def add_plain(self, first_record: int, node: NDArray[np.int64], plain: PlainRows) -> None:
+        """Take rows that have nothing but a start and lengths; every record from the first on is one."""
+        n_rows = node.size
+        none = np.full(n_rows, -1, np.int64).tobytes()
+        self.record.extend(range(first_record, first_record + n_rows))
+        self.node.frombytes(node.tobytes())
+        self.started_us.frombytes(plain.numbers("started_us").tobytes())
+        self.prompt_tokens.frombytes(plain.numbers("prompt_tokens").tobytes())
+        self.output_tokens.frombytes(plain.numbers("output_tokens").tobytes())
+        self.partner.frombytes(none)
+        self.timeline.frombytes(none)
+        for hashes in (self.id_hash, self.retry_hash):
+            hashes.extend(bytes(16 * n_rows))
+        for flags in (
+            self.is_answer, self.no_length, self.rough, self.local, self.yearless, self.untimed, self.answered
+        ):  # fmt: skip
+            flags.extend(bytes(n_rows))
+
 
 class Collected:
     """One input, taken in batch by batch."""
@@ -183,6 +203,8 @@ class Collected:
         self.links.carry(batch, base)
         if batch.rows:
             self._add_rows(batch, base)
+        if batch.plain is not None:
+            self._add_plain(batch.plain, base)
 
     def finish(self) -> None:
         """Take no more rows; rejects may still come."""
@@ -278,6 +300,18 @@ class Collected:
                 [size > 0 for size in batch.block_sizes],
             ]
         )
+
+    def _add_plain(self, plain: PlainRows, base: int) -> None:
+        n_rows, first_row = plain.counts.size, len(self.rows.record)
+        scope = self._forced_scope or self._default_scope
+        number = self.namespaces.number(Namespace(None, None, None, None, scope, plain.block_size))
+        offsets = np.concatenate([[0], np.cumsum(plain.counts)]).astype(np.int64)
+        nodes = self.forest.add(np.full(n_rows, number), offsets, None, plain.ids)
+        self.rows.add_plain(base, nodes, plain)
+        self.contents.add_unknown(n_rows)
+        self.links.add_plain(first_row, n_rows)
+        self.conventions.add_proven(n_rows)
+        self.row_spill.add_batch(plain.spilled(ROW_SCHEMA, number))
 
     def _namespace_numbers(self, columns: dict[str, Any], batch: Batch) -> list[int]:
         numbers = []

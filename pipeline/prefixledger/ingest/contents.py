@@ -96,6 +96,10 @@ class ContentStore:
             node[rows[~known[rows]]] = -1
         self.node.frombytes(node.tobytes())
 
+    def add_unknown(self, n_rows: int) -> None:
+        """Take rows of whose content nothing is known."""
+        self.node.frombytes(np.full(n_rows, -1, np.int64).tobytes())
+
     def add_parts(self, store: TextStore) -> None:
         """Take the rows whose parts were logged with their lengths, once all are known."""
         lengths = np.array([-1 if part.n_tokens is None else part.n_tokens for part in store.parts], np.int64)

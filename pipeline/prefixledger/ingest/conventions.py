@@ -100,6 +100,10 @@ class Conventions:
         self._n_rows += len(columns["convention"])
         self._look_for_shrinking(columns, keyed)
 
+    def add_proven(self, n_rows: int) -> None:
+        """Take rows that say nothing of usage, and whose ids prove how long their prompts are."""
+        self._n_rows += n_rows
+
     def settle(self) -> tuple[NDArray[np.int64], dict[int, str], list[Verdict]]:
         """Decide for every group.
 

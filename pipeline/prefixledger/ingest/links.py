@@ -112,6 +112,11 @@ class Links:
                 if recorder is not None:
                     self._add_twin(columns, at, first_row + at, recorder)
 
+    def add_plain(self, first_row: int, n_rows: int) -> None:
+        """Take rows that have a length and name no other record."""
+        self._leader.extend(range(first_row, first_row + n_rows))
+        self._counted += b"\1" * n_rows
+
     def leaders(self) -> NDArray[np.int64]:
         """Return int64[rows], for each row the first row of the request that it is a piece of; itself where alone."""
         return np.array(self._leader, np.int64)

@@ -21,6 +21,23 @@ BlockIds = Literal["floor", "ceil"]
 
 
 @dataclass(frozen=True, slots=True)
+class PlainField:
+    """A field that can be read without a JSON object of its record.
+
+    Attributes:
+        name: Its name in the record.
+        field: The field of ``Row`` that it becomes as it is.
+        kind: ``ms`` a time in whole milliseconds, ``count`` a number of tokens, ``text`` a name, ``ids`` block ids.
+        required: False where a record may lack it.
+    """
+
+    name: str
+    field: str
+    kind: Literal["ms", "count", "text", "ids"]
+    required: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class FormatInfo:
     """What a format is and what can be asked of it.
 
@@ -47,6 +64,8 @@ class FormatInfo:
         also: Shapes other than ``shape`` in which it comes; ``csv`` and ``table`` go by the names of their columns.
         time_field: Field whose numbers tell the unit of its times, by the median of the first records.
         note: Sentence for every account of this format.
+        plain: Fields of most of its records, in their order; a line of nothing else is read by a kernel. They have a
+            start, a prompt length, and ids; ``read`` makes of such a record a row of these values alone.
     """
 
     name: str
@@ -69,6 +88,7 @@ class FormatInfo:
     also: tuple[Shape, ...] = ()
     time_field: str | None = None
     note: str | None = None
+    plain: tuple[PlainField, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

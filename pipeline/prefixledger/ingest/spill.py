@@ -28,6 +28,8 @@ class Spill:
         self.schema = schema
         self.rows = 0
         self._columns: list[list[Any]] = [[] for _ in schema]
+        self._batches: list[pa.RecordBatch] = []
+        self._held = 0
         self._writer = pa.ipc.new_file(str(path), schema)
         self._file: pa.ipc.RecordBatchFileReader | None = None
 
@@ -35,14 +37,17 @@ class Spill:
         """Append rows, given column by column in order of the schema."""
         for held, new in zip(self._columns, columns, strict=True):
             held.extend(new)
-        self.rows += len(columns[0])
-        while len(self._columns[0]) >= BATCH_ROWS:
-            self._write(BATCH_ROWS)
+        self._grown(len(columns[0]))
+
+    def add_batch(self, batch: pa.RecordBatch) -> None:
+        """Append rows that are Arrow columns already."""
+        self._seal()
+        self._batches.append(batch)
+        self._grown(batch.num_rows)
 
     def finish(self) -> None:
         """Write what is left; nothing can be added afterwards."""
-        if self._columns[0]:
-            self._write(len(self._columns[0]))
+        self._write(self._held)
         self._writer.close()
         self._file = pa.ipc.open_file(pa.memory_map(str(self.path)))
 
@@ -64,7 +69,24 @@ class Spill:
         self._file = None
         self.path.unlink(missing_ok=True)
 
+    def _grown(self, n_rows: int) -> None:
+        self.rows += n_rows
+        self._held += n_rows
+        if self._held >= BATCH_ROWS:
+            self._write(self._held // BATCH_ROWS * BATCH_ROWS)
+
+    def _seal(self) -> None:
+        """Make Arrow columns of the rows that came as lists."""
+        if self._columns[0]:
+            arrays = [pa.array(c, type=f.type) for c, f in zip(self._columns, self.schema, strict=True)]
+            self._batches.append(pa.record_batch(arrays, schema=self.schema))
+            self._columns = [[] for _ in self.schema]
+
     def _write(self, n_rows: int) -> None:
-        arrays = [pa.array(c[:n_rows], type=f.type) for c, f in zip(self._columns, self.schema, strict=True)]
-        self._writer.write_batch(pa.record_batch(arrays, schema=self.schema))
-        self._columns = [column[n_rows:] for column in self._columns]
+        self._seal()
+        if not n_rows:
+            return
+        rows = pa.Table.from_batches(self._batches).combine_chunks()
+        self._writer.write_table(rows.slice(0, n_rows), max_chunksize=BATCH_ROWS)
+        self._batches = rows.slice(n_rows).to_batches()
+        self._held -= n_rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from prefixledger.ingest.fields import count, extras, mapping, maybe_count, maybe_text, required
-from prefixledger.ingest.reader import FormatInfo
+from prefixledger.ingest.reader import FormatInfo, PlainField
 from prefixledger.ingest.records import Row
 from prefixledger.ingest.times import clock_us
 from prefixledger.ingest.trace_fields import ADDED, set_added
@@ -36,6 +36,13 @@ class MooncakeReader:
         lacks=("observed hits", "replicas", "models and tenants", "latency"),
         fields=_USED | _TEXTS | ADDED | {"delay", "delay_ms", "priority", "strict_priority", "policy_class"},
         sample="mooncake_blksz_16.jsonl",
+        plain=(
+            PlainField("timestamp", "started_us", "ms"),
+            PlainField("input_length", "prompt_tokens", "count"),
+            PlainField("output_length", "output_tokens", "count", required=False),
+            PlainField("hash_ids", "block_ids", "ids"),
+            PlainField("session_id", "session_id", "text", required=False),
+        ),
     )
 
     def recognise(self, head: Head) -> str | None:
