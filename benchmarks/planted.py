@@ -121,7 +121,7 @@ PLANTS = (
         _HISTORY,
         (),
         prompts.reminder_moves,
-        prompts.memory_in_question,
+        prompts.reminder_at_the_end,
         prompts.reminder,
     ),
     Plant("model switched", _CHANGED, ("model_changed",), (), places.model_switch, places.model_of_its_own),

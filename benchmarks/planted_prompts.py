@@ -19,6 +19,9 @@ _CLOCKS = (
     "The clock says %H:%M:%S UTC.",
 )
 
+_TAKEN_UP = 2
+"""Turn, from 0, with which a session is taken up again."""
+
 
 def _on_top(call: Call, text: str) -> None:
     call.system = [text, *call.system]
@@ -230,10 +233,18 @@ def reminder(made: Traffic) -> None:
 
 
 def reminder_moves(_: Traffic, struck: list[Call]) -> None:
-    """Let the reminder leave the first message for the newest one when a session is taken up again."""
+    """Let the reminder leave the first message for the newest one when a session is taken up again, and stay there."""
     for call in struck:
-        if call.turn >= 2:
-            first, *rest = call.messages
-            said, _, asked = first["content"].partition(" / ")
-            call.messages = [{**first, "content": asked}, *rest]
-            _at_the_end(call, said)
+        asked = [n for n, message in enumerate(call.messages) if message["role"] == "user"]
+        if len(asked) > _TAKEN_UP:
+            copied = [dict(message) for message in call.messages]
+            said, _, copied[asked[0]]["content"] = copied[asked[0]]["content"].partition(" / ")
+            copied[asked[_TAKEN_UP]]["content"] += f" {said}"
+            call.messages = copied
+
+
+def reminder_at_the_end(made: Traffic, struck: list[Call]) -> None:
+    """End each newest message with another reminder, and keep it in none."""
+    said = words(made.draw, 40)
+    for call in struck:
+        _at_the_end(call, said)

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 START = datetime(2026, 11, 16, tzinfo=UTC)
-DAYS = 4
+DAYS = 8
+"""So many that a date that changes with the day takes four values in the second half."""
 
 
 HALF_S = DAYS * 86_400 / 2

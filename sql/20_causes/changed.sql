@@ -23,7 +23,9 @@ looked as (
             when 'time' then abs(
                 (mark_value - old_mark_value - (asked_us - served_us) // 1000000 + 43200 + 3153600000) % 86400 - 43200
             ) <= 120
-            when 'date' then abs((mark_value - old_mark_value) * 86400 - (asked_us - served_us) / 1e6) < 86400
+            -- The day of the request, whatever the zone; of a clock that begins anywhere, as many days later as it is.
+            when 'date' then abs(mark_value - asked_us // 86400000000) <= 1
+                or abs((mark_value - old_mark_value) * 86400 - (asked_us - served_us) / 1e6) < 86400
             -- Of a number 16 bits are known.
             when 'number' then (mark_value - old_mark_value + 65536) % 65536 between 1 and 1000
         end as as_expected
@@ -96,6 +98,8 @@ select
     case
         when looked.differs is not null then null
         when looked.tools_reordered or looked.moved then 'reordering'
+        -- Of a text that came or went as a whole that is all there is to say.
+        when slots.n_values < 3 and (looked.mark_value is null or looked.old_mark_value is null) then 'free text'
         when slots.n_values < 3 then null
         when looked.mark = 'time' then if(slots.goes_on, 'time of day', 'number')
         when looked.mark = 'date' then if(slots.goes_on, 'date', 'number')

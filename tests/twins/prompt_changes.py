@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 LEAST = 48
+LEAST_OWN = 32
+EDIT = 64
 THREADS = 4
 
 
@@ -26,8 +28,10 @@ def reference(
                 behind.append(piece)
         seen = [last_of[content] for content, _ in behind if content in last_of]
         choice = -1
-        if sum(length for content, length in behind if content in last_of) >= LEAST:
-            session, tenant, namespace = streams[row]
+        session, tenant, namespace = streams[row]
+        if sum(length for content, length in behind if content in last_of) >= (
+            LEAST_OWN if session >= 0 else LEAST
+        ):
             before = [old for old in range(row) if streams[old][0] == session >= 0 and prompts[old]][
                 -THREADS:
             ]
@@ -57,7 +61,8 @@ def reference(
             near = [old for old in asked if streams[old][2] == namespace]
             if near and score(best := max(near, key=score)) * 10 >= 9 * score(choice) and score(best):
                 choice = best
-            if score(choice) < LEAST and score(max(asked, key=score)) < LEAST:
+            own = streams[choice][0] == session >= 0 and streams[choice][2] == namespace
+            if score(max(asked, key=score)) < (LEAST_OWN if own else LEAST):
                 choice = -1
         found.append(choice)
         continued.append(token)
@@ -72,9 +77,20 @@ def shared(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> int:
     )
 
 
-def changes(new: list[tuple[int, int]], old: list[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
-    """Return token, new tokens, old tokens and tokens known again of each change, the common beginning first."""
-    layers, after, at, gap = [[0, 0, 0, 0, False]], 0, 0, 0
+def changes(
+    new: list[tuple[int, int]], old: list[tuple[int, int]], least: int, *, by_ids: bool
+) -> list[tuple[int, int, int, int, int]]:
+    """Return token, new tokens, old tokens, tokens known again and new tokens before those of each change.
+
+    The common beginning is the first.
+
+    Args:
+        new: Pieces of a prompt: content and length.
+        old: The same of the one before.
+        least: Tokens that must be known again.
+        by_ids: Whether pieces are blocks known by their ids.
+    """
+    layers, after, at, gap = [[0, 0, 0, 0, 0, False]], 0, 0, 0
     contents = [content for content, _ in old]
     held = {content for content, _ in new}
     gap_from = 0
@@ -94,20 +110,20 @@ def changes(new: list[tuple[int, int]], old: list[tuple[int, int]]) -> list[tupl
             skipped = old[after:where]
             total, gone = sum(n for _, n in skipped), sum(n for c, n in skipped if c not in held)
             moved = where < after or (total > 0 and 2 * gone <= total)
-            if len(layers) > 1 and moved and layers[-1][4]:
+            if len(layers) > 1 and moved and layers[-1][-1] and gap <= (0 if by_ids else EDIT):
                 layers[-1][1] += gap
                 layers[-1][2] += total
             else:
-                layers.append([gap_from, gap, total, 0, moved])
+                layers.append([gap_from, gap, total, 0, gap, moved])
         layers[-1][3] += length
         left.remove(where)
         gap_from, gap, after = at, 0, where + 1
     while len(layers) > 1:
         for last in range(len(layers) - 1, 0, -1):
             behind = sum(layer[3] for layer in layers[last:])
-            if behind < LEAST or behind < layers[last][1]:
+            if behind < least or (behind < layers[last][1] and not layers[last][-1]):
                 layers = layers[:last]
                 break
         else:
             break
-    return [tuple(layer[:4]) for layer in layers]
+    return [tuple(layer[:5]) for layer in layers]

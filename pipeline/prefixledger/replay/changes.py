@@ -12,7 +12,7 @@ from prefixledger import schema_contents
 from prefixledger.kernels.arrays import read_only
 from prefixledger.kernels.paths import climb
 from prefixledger.replay import changes_kernel as kernel
-from prefixledger.replay.told_changes import LEAST_TOKENS, Teller
+from prefixledger.replay.told_changes import LEAST_OWN_TOKENS, LEAST_TOKENS, Teller, in_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,31 +61,58 @@ def find_changes(
     np.minimum.at(first, lookup, block)
     new = np.zeros(first.size, np.bool_)
     new[lookup[block < cap[lookup]]] = True
-    node, session, tenant, namespace = (
+    streams = tuple(
         read_only(column[arrival], np.int64)
         for column in (contents.node, contents.session, contents.tenant, contents.namespace)
     )
+    node, session, tenant, namespace = streams
     forest = (
         read_only(contents.parent, np.int64),
         read_only(contents.end, np.int64),
         read_only(contents.piece, np.int64),
     )
     new_from = first * size
-    reference, continued = _references(
+    reference, own, continued = _references(
         contents, forest, (node, new_from, read_only(new, np.bool_), session, tenant, namespace)
     )
-    proven = np.flatnonzero(reference >= 0)
-    counts, layers = kernel.align(
-        *forest, contents.n_pieces, node[proven], node[reference[proven]], LEAST_TOKENS
-    )
     prompt = lookup_facts["prompt_tokens"].to_numpy()
-    fresh = _fresh(session, new_from, prompt)
-    told = Teller(contents, arrival, reference, continued, new_from, cap, size, fresh, prompt)
-    rows = [
-        row
-        for at, number in enumerate(proven.tolist())
-        for row in told.of_lookup(number, layers[at, : counts[at]].tolist())
-    ]
+    told = Teller(
+        contents, arrival, continued, new_from, cap, size, _fresh(session, new_from, prompt), prompt
+    )
+    near, far = (_told(told, forest, contents, streams, chosen) for chosen in (own, reference))
+    return _stored(
+        [
+            row
+            for lookup in sorted({*near, *far})
+            for row in in_order(near.get(lookup, ()), far.get(lookup, ()))
+        ]
+    )
+
+
+def _told(
+    told: Teller,
+    forest: _Forest,
+    contents: Contents,
+    streams: tuple[NDArray[np.int64], ...],
+    reference: NDArray[np.int64],
+) -> dict[int, list[dict[str, Any]]]:
+    """Return the changes that cost blocks, by lookup, each set beside the other that is named for it, -1 for none."""
+    proven = np.flatnonzero(reference >= 0)
+    others = reference[proven]
+    node, session, _, namespace = streams
+    least = _least(session, namespace, proven, others)
+    counts, layers = kernel.align(
+        *forest, contents.n_pieces, node[proven], node[others], least, contents.blocks_from
+    )
+    pairs = zip(proven.tolist(), others.tolist(), layers, counts, strict=True)
+    return {
+        lookup: list(told.of_lookup(lookup, other, found[:count].tolist()))
+        for lookup, other, found, count in pairs
+    }
+
+
+def _stored(rows: list[dict[str, Any]]) -> Changes:
+    """Return changes as they are kept, and apart from them the blocks that each cost."""
     contract = schema_contents.CHANGES.arrow()
     blocks = np.array(
         [(row["lookup"], row.pop("first_block"), row.pop("end_block")) for row in rows], np.int64
@@ -152,19 +179,30 @@ def with_changes(facts: pa.Table, changes: Changes, parent: NDArray[np.int64]) -
 
 def _references(
     contents: Contents, forest: _Forest, lookups: tuple[NDArray[Any], ...]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return both of ``kernel.find_references``; where nobody of the same namespace is found, he is looked for apart.
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return both of ``kernel.find_references``, and between them one of the same namespace where the first is of another.
 
-    Only the last that had a piece is known, and that may be one of another model while the same model had it before.
+    Only the last that had a piece is known, and that may be one of another model while the same model had it before. Where that
+    one served nearly as much it stands for both; else it tells what would have been there, and the first what could not.
     """
 
     def searched(columns: tuple[NDArray[Any], ...]) -> tuple[NDArray[np.int64], ...]:
         node, new_from, new, session, tenant, namespace = columns
         return kernel.find_references(  # type: ignore[no-any-return]
-            *forest, contents.n_pieces, node, new_from, new, session, tenant, namespace, LEAST_TOKENS
+            *forest,
+            contents.n_pieces,
+            node,
+            new_from,
+            new,
+            session,
+            tenant,
+            namespace,
+            LEAST_TOKENS,
+            LEAST_OWN_TOKENS,
         )
 
     found, served, continued = searched(lookups)
+    beside = np.full(found.size, -1, np.int64)
     namespace = lookups[-1]
     model = contents.model_codes()[namespace]
     for group in (namespace, model):
@@ -174,9 +212,26 @@ def _references(
             own = np.flatnonzero(group == number)
             alone = tuple(read_only(column[own], column.dtype.type) for column in lookups)
             other, tokens, _ = searched(alone)
-            better = (other >= 0) & (group[found[own]] != number) & (10 * tokens >= 9 * served[own])
+            known = (other >= 0) & (group[found[own]] != number)
+            better = known & (10 * tokens >= 9 * served[own])
             found[own[better]] = own[other[better]]
-    return found, continued
+            if group is namespace:
+                fewer = known & ~better
+                beside[own[fewer]] = own[other[fewer]]
+    beside[namespace[found] == namespace] = -1
+    return found, beside, continued
+
+
+def _least(
+    session: NDArray[np.int64],
+    namespace: NDArray[np.int64],
+    lookup: NDArray[np.int64],
+    reference: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Return int64[k], tokens that each lookup must have in common with its reference behind a change."""
+    own = (session[lookup] == session[reference]) & (session[lookup] >= 0)
+    own &= namespace[lookup] == namespace[reference]
+    return read_only(np.where(own, LEAST_OWN_TOKENS, LEAST_TOKENS), np.int64)
 
 
 def _unseen(facts: pa.Table) -> NDArray[np.bool_]:

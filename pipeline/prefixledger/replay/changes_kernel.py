@@ -7,11 +7,14 @@ from numba import njit
 
 LAYERS = 8
 """Changes told of one prompt; the last one keeps whatever is found behind it."""
-FIELDS = 10
-AT, GAP, GAP_BEFORE, KEPT, ZONE_END, FIRST_NEW, FIRST_OLD, MOVED, PIECES, NEXT = range(FIELDS)
+FIELDS = 11
+AT, GAP, GAP_BEFORE, KEPT, ZONE_END, FIRST_NEW, FIRST_OLD, MOVED, PIECES, NEXT, LEAD = range(FIELDS)
 """Columns of a layer, see ``align``."""
 THREADS = 4
 """Lookups of a session that are looked back at for the one that a prompt goes on from: agents take turns in a session."""
+EDIT_TOKENS = 64
+"""New text of a change up to which the blocks that it lies in count as lost by it, and what stands behind it as moved with
+what stands before: it has a piece or two on either side, within which nothing tells new tokens from those around them."""
 TRIES = 8
 """Places of one content in an earlier prompt that are looked at for one that was not passed yet."""
 
@@ -81,7 +84,7 @@ def _score(parent, end, piece, node, floor, other, place, stamp, version, path):
 
 @njit(cache=True, nogil=True)
 def find_references(  # type: ignore[no-untyped-def]
-    parent, end, piece, n_pieces, node, new_from, new, session, tenant, namespace, least
+    parent, end, piece, n_pieces, node, new_from, new, session, tenant, namespace, least, least_own
 ):
     """Name for each lookup the earlier one that served most of what its key is new for.
 
@@ -100,6 +103,7 @@ def find_references(  # type: ignore[no-untyped-def]
         tenant: int64[m], -1 for none.
         namespace: int64[m].
         least: Tokens that must have been served before.
+        least_own: The same by a lookup of the same session and namespace.
 
     Returns:
         (int64[m], int64[m], int64[m]): number of that lookup, -1 for none; the tokens that it had served; and the token at
@@ -130,7 +134,7 @@ def find_references(  # type: ignore[no-untyped-def]
                     last = seen
         for at in range(count):
             last_of[piece[path[at]]] = row
-        if new[row] and known >= least:
+        if new[row] and known >= (least_own if session[row] >= 0 else least):
             best, best_near = 0, 0
             near = -1
             heads = of_session[session[row]]
@@ -155,7 +159,12 @@ def find_references(  # type: ignore[no-untyped-def]
             served[row] = best
             if near >= 0 and 10 * best_near >= 9 * best:
                 found[row], served[row] = near, best_near
-            if best < least:
+            if best < least and not (
+                best >= least_own
+                and session[row] >= 0
+                and session[found[row]] == session[row]
+                and namespace[found[row]] == namespace[row]
+            ):
                 found[row] = -1
         if session[row] >= 0:
             of_session[session[row], asked[session[row]] % THREADS] = row
@@ -179,12 +188,12 @@ def _place(place, again, taken, row, here, after):  # type: ignore[no-untyped-de
 
 
 @njit(cache=True, nogil=True)
-def align(parent, end, piece, n_pieces, new_node, old_node, least):  # type: ignore[no-untyped-def]
+def align(parent, end, piece, n_pieces, new_node, old_node, least, blocks_from):  # type: ignore[no-untyped-def]
     """Set prompts beside earlier ones, piece by piece, and tell what was changed between them.
 
     A change is a place where the pieces of the new prompt stop following each other as they did in the old one, and
-    behind which at least as many tokens are known again as it brought new ones, and no fewer than ``least``. What stands
-    behind the last change is new text at the tail. Every piece of the old prompt is known again once: what the new one says
+    behind which at least as many tokens are known again as it brought new ones, and no fewer than ``least``; what was taken
+    from its old place may have more new text before it. What stands behind the last change is new text at the tail. Every piece of the old prompt is known again once: what the new one says
     twice is new the second time.
 
     Args:
@@ -194,14 +203,15 @@ def align(parent, end, piece, n_pieces, new_node, old_node, least):  # type: ign
         n_pieces: Distinct pieces.
         new_node: int64[k], last piece of each prompt.
         old_node: int64[k], last piece of the prompt beside it.
-        least: Tokens.
+        least: int64[k], tokens.
+        blocks_from: First piece that is a block known by its id: between such nothing is new that is not told.
 
     Returns:
         (int64[k], int64[k, LAYERS, FIELDS]): changes of each prompt, the common beginning being the first of them; and
         for each: token at which it begins, new tokens, old tokens in their place, tokens known again behind it, token
         at which those end, first new and first old node (-1 for none), whether most of what is missing there stands
-        elsewhere, how many pieces were replaced by as many, 0 where the numbers differ, and the first node known
-        again, of the common beginning the last. O(pieces of both prompts).
+        elsewhere, how many pieces were replaced by as many, 0 where the numbers differ, the first node known
+        again, of the common beginning the last, and the new tokens before that. O(pieces of both prompts).
     """
     counts = np.zeros(new_node.shape[0], np.int64)
     out = np.zeros((new_node.shape[0], LAYERS, FIELDS), np.int64)
@@ -248,7 +258,8 @@ def align(parent, end, piece, n_pieces, new_node, old_node, least):  # type: ign
                     if uses[piece[old]] != row:
                         gone += _length(parent, end, old)
                 moved = where < after or (skipped > 0 and 2 * gone <= skipped)
-                merge = moved and layers > 0 and out[row, layers, MOVED] == 1
+                near = gap_tokens <= (EDIT_TOKENS if node < blocks_from else 0)
+                merge = moved and near and layers > 0 and out[row, layers, MOVED] == 1
                 if not merge and layers + 1 < LAYERS:
                     layers += 1
                     out[row, layers, AT] = gap_from
@@ -258,6 +269,7 @@ def align(parent, end, piece, n_pieces, new_node, old_node, least):  # type: ign
                     out[row, layers, MOVED] = moved
                     out[row, layers, PIECES] = gap_pieces if gap_pieces == where - after else 0
                     out[row, layers, GAP] = gap_tokens
+                    out[row, layers, LEAD] = gap_tokens
                     out[row, layers, GAP_BEFORE] = skipped
                 else:
                     out[row, layers, GAP] += gap_tokens
@@ -273,7 +285,8 @@ def align(parent, end, piece, n_pieces, new_node, old_node, least):  # type: ign
         kept = layers
         for layer in range(layers, 0, -1):
             behind += out[row, layer, KEPT]
-            if behind < least or behind < out[row, layer, GAP]:
+            grown = out[row, layer, MOVED] == 0 and behind < out[row, layer, GAP]
+            if behind < least[row] or grown:
                 kept = layer - 1
                 behind = 0
         counts[row] = kept + 1

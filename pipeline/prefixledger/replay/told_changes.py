@@ -8,7 +8,7 @@ from prefixledger.replay import changes_kernel as kernel
 from prefixledger.replay.contents import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
 LEAST_TOKENS = 48
 """Tokens that must have been served before to prove anything: three blocks of 16, and pieces of 8 to 64."""
-_EDIT_TOKENS = 64
-"""New tokens of a change up to which the blocks that it lies in count as lost by it: it has a piece or two on either side,
-within which nothing tells the changed tokens from those around them."""
+LEAST_OWN_TOKENS = 32
+"""The same between turns of one session, which have most in common anyway: a short question behind what was rewritten."""
 _FINEST = ("time", "uuid", "random", "number", "date")
 """Of several marks that differ the first of these names the change: a time changes with every call, its date does not."""
 
@@ -31,7 +30,6 @@ class Teller:
         self,
         contents: Contents,
         arrival: NDArray[np.int64],
-        reference: NDArray[np.int64],
         continued: NDArray[np.int64],
         new_from: NDArray[np.int64],
         cap: NDArray[np.int64],
@@ -40,12 +38,12 @@ class Teller:
         prompt: NDArray[np.int64],
     ) -> None:
         self.contents = contents
-        self.arrival, self.reference, self.continued = arrival, reference, continued
+        self.arrival, self.continued = arrival, continued
         self.new_from, self.cap, self.size, self.fresh, self.prompt = new_from, cap, size, fresh, prompt
 
-    def of_lookup(self, lookup: int, layers: Sequence[Sequence[int]]) -> Iterator[dict[str, Any]]:
-        """Yield the changes that cost blocks of one lookup, in order of the prompt."""
-        contents, other = self.contents, int(self.reference[lookup])
+    def of_lookup(self, lookup: int, other: int, layers: Sequence[Sequence[int]]) -> Iterator[dict[str, Any]]:
+        """Yield the changes that cost blocks of one lookup, set beside another, in order of the prompt."""
+        contents = self.contents
         here, there = int(self.arrival[lookup]), int(self.arrival[other])
         differs = contents.differs(int(contents.namespace[here]), int(contents.namespace[there]))
         size, floor = int(self.size[lookup]), int(self.new_from[lookup])
@@ -53,7 +51,6 @@ class Teller:
             contents.same_tools[here] == contents.same_tools[there] >= 0
         )
         same_session = bool(contents.session[here] == contents.session[there] >= 0)
-        told = 0
         end_before = floor // size
         if differs is None and self._rendered_anew(lookup, layers[0]):
             differs = "template"
@@ -73,8 +70,8 @@ class Teller:
                 continue
             tools = reordered and kind == "tools"
             exact = layer[kernel.NEXT] >= contents.blocks_from
-            whole = (layer[kernel.GAP] <= _EDIT_TOKENS and not exact) or tools or layer[kernel.MOVED]
-            begin = layer[kernel.AT] if whole else layer[kernel.AT] + layer[kernel.GAP]
+            whole = (layer[kernel.LEAD] <= kernel.EDIT_TOKENS and not exact) or tools
+            begin = layer[kernel.AT] if whole else layer[kernel.AT] + layer[kernel.LEAD]
             begin = floor if begin - floor < size else begin
             first = max(_rounded(begin, size), end_before)
             end = min(_rounded(layer[kernel.ZONE_END], size), int(self.cap[lookup]))
@@ -83,14 +80,13 @@ class Teller:
             end_before = end
             yield {
                 "lookup": lookup,
-                "layer": told,
                 "previous": other,
                 "part": kind if layer[kernel.GAP] or layer[kernel.GAP_BEFORE] else None,
                 "at_token": layer[kernel.AT],
                 "new_tokens": layer[kernel.GAP],
                 "old_tokens": layer[kernel.GAP_BEFORE],
                 "old_prompt_tokens": int(contents.end[contents.node[there]]),
-                "differs": None if told else differs,
+                "differs": differs,
                 "tools_reordered": tools,
                 "moved": bool(layer[kernel.MOVED]),
                 "in_history": history,
@@ -98,7 +94,6 @@ class Teller:
                 "end_block": end,
                 **self._mark(layer),
             }
-            told += 1
 
     def _rendered_anew(self, lookup: int, layer: Sequence[int]) -> bool:
         """Return whether parts that were logged beside the keys begin as they did before, and the keys do not.
@@ -164,7 +159,7 @@ class Teller:
             return self._one_sided(layer)
         new, old = (int(contents.piece[node]) for node in nodes)
         if contents.mask[nodes[0]] != contents.mask[nodes[1]]:
-            return {}
+            return self._one_sided(layer)
         ours, theirs = (_parsed(contents.marks.get(piece, "")) for piece in (new, old))
         pairs = [(one, two) for one, two in zip(ours, theirs, strict=False) if one[3] != two[3]]
         if not pairs:
@@ -189,8 +184,17 @@ class Teller:
         return found
 
     def _one_sided(self, layer: Sequence[int]) -> dict[str, Any]:
-        """Return the same of one piece that came or went as a whole."""
+        """Return the same of one piece that came or went as a whole, or that stands where nothing looks as if it may change."""
         contents = self.contents
+        nodes = layer[kernel.FIRST_NEW], layer[kernel.FIRST_OLD]
+        if layer[kernel.PIECES] == 1 and min(nodes) >= 0:
+            # The first prompt with a stamp beside the last without, or the other way round.
+            new, old = (contents.marks.get(int(contents.piece[node]), "") for node in nodes)
+            if bool(new) == bool(old) or layer[kernel.GAP] > kernel.EDIT_TOKENS:
+                return {}
+            name, node = ("mark_value", nodes[0]) if new else ("old_mark_value", nodes[1])
+            mark = min(_parsed(new or old), key=lambda one: _FINEST.index(one[0]))
+            return {"mark": mark[0], name: mark[3], "slot": int(contents.mask[node])}
         for ours, theirs, node in (
             (kernel.GAP, kernel.GAP_BEFORE, layer[kernel.FIRST_NEW]),
             (kernel.GAP_BEFORE, kernel.GAP, layer[kernel.FIRST_OLD]),
@@ -205,6 +209,30 @@ class Teller:
                 value = "mark_value" if ours == kernel.GAP else "old_mark_value"
                 return {"mark": mark[0], value: mark[3], "slot": int(contents.mask[node])}
         return {}
+
+
+def in_order(near: Iterable[dict[str, Any]], far: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Put the changes of a prompt beside one of its own namespace, and beside one of another, in one order.
+
+    What its own namespace had would have been there but for the change. Of the rest no cache of the namespace had anything,
+    whatever else was changed in it: the first of that is charged to the namespace.
+    """
+    known, rest = _first_differs(near), []
+    for row in far:
+        begins = [row["first_block"], *(taken["end_block"] for taken in known)]
+        ends = [*(taken["first_block"] for taken in known), row["end_block"]]
+        rest += [
+            {**row, "first_block": max(begin, begins[0]), "end_block": min(end, ends[-1])}
+            for begin, end in zip(begins, ends, strict=True)
+            if max(begin, begins[0]) < min(end, ends[-1])
+        ]
+    told = sorted([*known, *_first_differs(rest)], key=lambda row: row["first_block"])
+    return [{**row, "layer": layer} for layer, row in enumerate(told)]
+
+
+def _first_differs(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return changes of which the first is charged to what differs between both prompts as a whole, if anything does."""
+    return [{**row, "differs": None if at else row["differs"]} for at, row in enumerate(rows)]
 
 
 def _parsed(marks: str) -> list[tuple[str, int, int, int]]:

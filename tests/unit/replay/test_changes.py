@@ -51,7 +51,7 @@ def test_references_are_those_of_the_twin(data: st.DataObject) -> None:
     session, tenant, namespace = (read_only([each[at] for each in streams], np.int64) for at in range(3))
     found = kernel.find_references(
         parent, end, piece, 8, node, read_only(new_from, np.int64), read_only(np.ones(len(prompts)), np.bool_), session, tenant,
-        namespace, twin.LEAST,
+        namespace, twin.LEAST, twin.LEAST_OWN,
     )  # fmt: skip
     expected = twin.reference([sized(prompt) for prompt in prompts], new_from, streams)
     reference, _served, continued = (column.tolist() for column in found)
@@ -59,13 +59,16 @@ def test_references_are_those_of_the_twin(data: st.DataObject) -> None:
 
 
 @settings(deadline=None, max_examples=200)
-@given(PROMPT, PROMPT)
-def test_changes_are_those_of_the_twin(new: list[int], old: list[int]) -> None:
-    """Inserted, dropped, moved and repeated pieces."""
+@given(PROMPT, PROMPT, st.sampled_from([twin.LEAST, twin.LEAST_OWN]), st.booleans())
+def test_changes_are_those_of_the_twin(new: list[int], old: list[int], least: int, by_ids: bool) -> None:
+    """Inserted, dropped, moved and repeated pieces, of text or known by ids, between strangers and turns of a session."""
     parent, end, piece, node = forest([new, old])
-    counts, layers = kernel.align(parent, end, piece, 8, node[:1], node[1:], twin.LEAST)
-    expected = twin.changes(sized(new), sized(old))
-    columns = [kernel.AT, kernel.GAP, kernel.GAP_BEFORE, kernel.KEPT]
+    blocks_from = 0 if by_ids else parent.size
+    counts, layers = kernel.align(
+        parent, end, piece, 8, node[:1], node[1:], read_only([least], np.int64), blocks_from
+    )
+    expected = twin.changes(sized(new), sized(old), least, by_ids=by_ids)
+    columns = [kernel.AT, kernel.GAP, kernel.GAP_BEFORE, kernel.KEPT, kernel.LEAD]
     assert [tuple(row) for row in layers[0, : counts[0], columns].T.tolist()] == expected
 
 

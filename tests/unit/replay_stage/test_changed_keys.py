@@ -159,6 +159,7 @@ def planted() -> list[dict[str, Any]]:
         "compacted": talk("compacted", plain, 9),
         "model": talk("model", plain),
         "salt": talk("salt", plain),
+        "switched": [talk("switched", plain, 1, model="other")[0], *talk("switched", plain)],
         "rerun": [*talk("rerun", plain), *talk("rerun", lambda _turn, text: f"again: {text}")],
         **innocents(),
     }
@@ -172,6 +173,10 @@ def planted() -> list[dict[str, Any]]:
         row["body"]["messages"][:8] = [{"role": "user", "content": words(12, "summary")}]
     for row in logs["model"][3:]:
         row["model"] = "other"
+    logs["switched"][0] |= {"session": "asked before", "ts": at(-9).isoformat()}
+    for row in logs["switched"][4:]:
+        row["model"] = "other"
+        row["body"]["system"] = f"v2 {row['body']['system']}"
     for row in logs["salt"][1::2]:
         row["salt"] = "x"
     rows = [row for log in logs.values() for row in log]
@@ -238,6 +243,21 @@ def test_a_planted_change_is_named(
     assert {row["changed_part"] for row in found} == {part}
     if n_turns is not None:
         assert len({row["request_id"] for row in found}) == n_turns
+
+
+def test_an_edit_beside_another_model_is_charged_with_what_that_model_had(
+    misses: list[dict[str, Any]],
+) -> None:
+    """Of the first prompt that goes to it the system text was there, from another conversation; the turns before were not."""
+    *_, first, second = sorted(
+        of(misses, "switched"), key=lambda row: (row["request_id"], row["first_block"])
+    )
+    assert first["request_id"] == second["request_id"]
+    assert (first["detail"], first["changed_part"], first["first_block"]) == ("prefix_edited", "system", 0)
+    assert (second["detail"], second["first_block"]) == ("model_changed", first["n_blocks"])
+    assert first["previous_request_id"] != second["previous_request_id"]
+    assert first["tokens"] > second["tokens"] > 10 * BLOCK
+    assert (first["changed_layer"], second["changed_layer"]) == (0, 1)
 
 
 @pytest.mark.parametrize("tenant", ["clean", "constant", "kept", "alone", "again", "trailer", "agents"])
