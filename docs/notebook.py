@@ -22,7 +22,7 @@ folder.mkdir(parents=True, exist_ok=True)
 logs, workspace = folder / "requests.jsonl", folder / "workspace"
 start, draw = datetime(2026, 11, 2, tzinfo=UTC), random.Random(8)
 lines = []
-for number in range(14 * 48):
+for number in range(15 * 48):
     at = start + timedelta(minutes=30 * number)
     tenant = draw.randrange(4)
     # Block ids as an engine logs them: each stands for a block and all before it, so a stamp on top changes them all.
@@ -95,3 +95,7 @@ report
 
 # %% Its tables as frames, too
 report.frame("replicas").select("replica", "requests", "prompt_tokens", "hit_tokens", "token_hit_rate")
+
+# %% Was last week worse than the week before? (from_= and to= name any other period, or two)
+compared = api.compare(workspace)
+compared

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prefixledger.cli.console import talk_of
-from prefixledger.cli.options import FILE, force_option, json_option, talk_options
+from prefixledger.cli.options import FILE, force_option, json_option, talk_options, tz_option
 
 if TYPE_CHECKING:
     from prefixledger.cli.console import Talk
@@ -16,18 +16,31 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("first", type=FILE)
-@click.argument("second", type=FILE)
+@click.argument("second", type=FILE, required=False)
+@click.option(
+    "--from",
+    "from_",
+    multiple=True,
+    metavar="TIME",
+    help="First moment of the period; twice: of each. [default: last whole ISO week]",
+)
+@click.option("--to", multiple=True, metavar="TIME", help="First moment after it, or after each.")
+@tz_option
 @click.option("-o", "--output", type=FILE, metavar="FILE", help="Also write a page (.html).")
 @force_option
 @json_option
 @talk_options
 @click.pass_context
 def compare(ctx: click.Context, /, as_json: bool, **options: Any) -> None:
-    """Set two workspaces, or the JSON twins of two reports, beside each other: what moved, and whether chance moves as much.
+    """Set two periods, workspaces or reports beside each other: what moved, and whether chance moves as much.
 
-    A workspace stands for its last replay over its default window. Of two weeks, compare the .json beside their reports.
+    A workspace stands for its last replay. Alone it is compared with itself: a period, by default the last whole ISO week,
+    with the one before that is as long, or two periods. A report is named by the .json beside it.
 
     \b
+    prefixledger compare .prefixledger
+    prefixledger compare .prefixledger --from 2026-11-18T14:00 --to 2026-11-19T10:00
+    prefixledger compare .prefixledger --from 2026-11-02 --to 2026-11-09 --from 2026-11-16 --to 2026-11-23
     prefixledger compare before/ after/
     prefixledger compare week-46.json week-47.json -o weeks.html
     """

@@ -225,17 +225,19 @@ invoice_option = click.option(
     "days of the report unless they are given.",
 )
 
+tz_option = click.option(
+    "--tz",
+    default="UTC",
+    show_default=True,
+    metavar="ZONE",
+    help="Time zone of the report and of --from and --to.",
+)
+
 window_options = _together(
     click.option(
         "--from", "from_", metavar="TIME", help="First moment of the report. [default: last whole ISO week]"
     ),
     click.option("--to", metavar="TIME", help="First moment after it."),
     click.option("--month", metavar="YYYY-MM", help="A calendar month, as invoices have it."),
-    click.option(
-        "--tz",
-        default="UTC",
-        show_default=True,
-        metavar="ZONE",
-        help="Time zone of the report and of --from and --to.",
-    ),
+    tz_option,
 )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -14,6 +16,7 @@ import pytest
 
 from prefixledger import api
 from prefixledger.cards import Bar, Card, Part, card_html, frame_card
+from prefixledger.cli.app import run
 from prefixledger.errors import UsageError
 from prefixledger.frames import Tabled, objects_frame, rows_frame
 from prefixledger.report.account_card import account_bar
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HOSTILE = '<script>alert("1")</script>\u202e' + "x" * 10_000
-RESULTS = ("ingested", "replayed", "investigated", "tried", "report")
+RESULTS = ("ingested", "replayed", "investigated", "tried", "report", "compared")
 
 
 class Tags(HTMLParser):
@@ -98,6 +101,52 @@ def test_the_example_finds_the_day_of_the_bad_release(cells: dict[str, Any]) -> 
     fell, rose = cells["investigated"].frame("incidents").select("at", "better").rows()
     assert fell == (datetime(2026, 11, 11, tzinfo=UTC), False)
     assert rose == (datetime(2026, 11, 12, tzinfo=UTC), True)
+
+
+def test_a_workspace_is_compared_with_itself(
+    cells: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The last whole week with the week before; or two periods as asked, on the page and as JSON."""
+    workspace = str(cells["workspace"])
+    before, after = cells["compared"].twins
+    assert [one["window"]["from"] for one in (before, after)] == [
+        "2026-11-02T00:00:00Z",
+        "2026-11-09T00:00:00Z",
+    ]
+    assert after["totals"] == cells["report"].twin["totals"]
+    days = ["--from", "2026-11-04", "--to", "2026-11-05", "--from", "2026-11-11", "--to", "2026-11-12"]
+    assert run(["compare", workspace, *days, "--json", "-q", "-o", "days.html"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["change"] < -0.5
+    assert "2026-11-04 00:00 to 2026-11-05 00:00" in Path("days.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["--from", "2026-11-03"],
+            "the log begins at 2026-11-02T00:00:00Z: it does not hold the period before",
+        ),
+        (
+            ["--from", "2026-11-03", "--from", "2026-11-04"],
+            "2 times --from and 0 times --to are not two periods",
+        ),
+        (["--from", "2026-11-03", "--to", "2026-11-02"], "ends (2026-11-02T00:00:00Z) before it begins"),
+        (["--tz", "Europe/Nowhere"], "there is no time zone"),
+        (["week.json", "--from", "2026-11-03"], "a report that is kept has its period"),
+    ],
+)
+def test_periods_that_cannot_be_compared(
+    cells: dict[str, Any], arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each says why, and what to give in its place."""
+    place = cells["folder"]
+    first = [] if "week.json" not in arguments else [str(place / arguments.pop(0))]
+    assert run(["compare", *first, str(cells["workspace"]), *arguments]) == 2
+    assert said in capsys.readouterr().err
+    assert run(["compare", str(place / "week.json")]) == 2
+    assert "one report has one period" in capsys.readouterr().err
 
 
 def test_hostile_names_are_inert() -> None:

@@ -35,7 +35,7 @@ def test_options_and_parameters_are_the_same(verb: str) -> None:
     given = {
         "query": ["SELECT 1"],
         "explain": ["q1"],
-        "compare": ["before", "after"],
+        "compare": ["before"],
         "diff": ["q1", "q2"],
         "index": ["reports"],
         "rates": ["claude-opus-5-5"],
