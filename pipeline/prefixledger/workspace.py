@@ -97,6 +97,11 @@ class Workspace:
         return self.root / "series"
 
     @property
+    def seen(self) -> Path:
+        """``ids/<source>.parquet`` and ``lines/<source>.parquet``: what later inputs must not bring again."""
+        return self.root / "seen"
+
+    @property
     def blocks(self) -> Path:
         """``<source>.parquet``: blocks first indexed with that source."""
         return self.root / "blocks"

@@ -39,6 +39,7 @@ class Manifest:
         self.sources: dict[str, InputAccount] = {}
         self._heads: dict[str, str] = {}
         self._history: list[list[dict[str, Any]]] = []
+        self._cut_off: list[dict[str, Any]] = []
         if not self._path.is_file():
             return
         try:
@@ -48,6 +49,8 @@ class Manifest:
                 self.sources[entry["source"]] = InputAccount.from_json(entry)
                 self._heads[entry["source"]] = entry["head"]
             self._history = held["history"]
+            if held.get("open"):
+                self._cut_off = self._history.pop()
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(
                 "the workspace is damaged",
@@ -58,6 +61,10 @@ class Manifest:
     def begin_call(self) -> None:
         """Open a new entry in the history."""
         self._history.append([])
+
+    def was_cut_off_after(self, source: str, path: str) -> bool:
+        """Return whether an input was read by the call before this one, which never came to its end."""
+        return any(entry["source"] == source and entry["path"] == path for entry in self._cut_off)
 
     def has_head(self, digest: str) -> bool:
         """Return whether some input begins with bytes of this digest."""
@@ -82,20 +89,30 @@ class Manifest:
         """Strike an input out, on disk too, before its files go: a run that is cut off then reads it again."""
         del self.sources[source]
         del self._heads[source]
-        self._write()
+        self.save(ended=False)
 
-    def save(self) -> None:
-        """Write the book, if this call brought anything."""
-        if self._history[-1]:
-            self._write()
+    def save(self, *, ended: bool) -> None:
+        """Write the book, if this call brought anything.
 
-    def _write(self) -> None:
+        A call that has not ended is marked: the one after it goes on with it, and leaves the book that one call would have
+        left if it gives the same inputs.
+        """
         *before, now = self._history
-        content = {
+        if not now and not self._cut_off:
+            return
+        left = [entry for entry in self._cut_off if not _given([entry]) <= _given(now)]
+        if not ended:
+            calls = [*before, [*left, *now]]
+        else:
+            calls = [*before, self._cut_off] if left else before
+            calls = [*calls, now] if _given(now) - _most_given(calls) else calls
+        content: dict[str, Any] = {
             "schema_version": WORKSPACE_VERSION,
             "sources": [{**a.to_json(), "head": self._heads[name]} for name, a in self.sources.items()],
-            "history": [*before, now] if _given(now) - _most_given(before) else before,
+            "history": calls,
         }
+        if not ended:
+            content["open"] = True
         write_json(self._path, content)
 
 
@@ -138,3 +155,6 @@ def remove_orphans(workspace: Workspace, manifest: Manifest) -> None:
     on_disk |= {path.stem for folder in folders for path in folder.glob("*.parquet")}
     for source in sorted(on_disk - manifest.sources.keys()):
         remove_source(workspace, source)
+    for path in workspace.seen.glob("*/*.parquet"):
+        if path.stem not in manifest.sources:
+            path.unlink()

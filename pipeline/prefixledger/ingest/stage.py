@@ -22,6 +22,7 @@ from prefixledger.ingest.sources import resolve
 from prefixledger.ingest.text.tools import load_tools
 from prefixledger.ingest.workers import Workers
 from prefixledger.ingest.write import remove_source
+from prefixledger.mirror import publish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
     from prefixledger.ingest.text.tools import TextTools
     from prefixledger.workspace import Workspace
 
-_SEEN = "seen"
+_KEPT_BYTES = 64 << 20
+"""Input that a killed call reads again at most, in whole inputs: the book grows with them, and is written anew each time."""
 
 
 def run_stage(
@@ -161,6 +163,7 @@ class _Call:
         remove_orphans(self.workspace, manifest)
         manifest.begin_call()
         axis = Axis(self.options, manifest.sources.values())
+        ended, kept_at = False, 0
         try:
             for entry in self.found:
                 stream = entry.stream or self._opened_again(entry)
@@ -171,8 +174,13 @@ class _Call:
                 finally:
                     stream.close()
                 self.bytes_before += stream.state.raw_total or 0
+                if self.bytes_before - kept_at >= _KEPT_BYTES:
+                    kept_at = self.bytes_before
+                    manifest.save(ended=False)
+                    publish(self.workspace)
+            ended = True
         finally:
-            manifest.save()  # also after an interruption: what is complete stays
+            manifest.save(ended=ended)  # also after an interruption: what is complete stays
 
     def _opened_again(self, entry: _Found) -> Stream | None:
         """Open an input to read it; what was rotated into its place since it was detected is detected again.
@@ -206,10 +214,10 @@ class _Call:
         head = _head_digest(stream)
         known = self._known(entry, stream, head, manifest)
         if known is not None:
-            self._seen_before(entry, known, manifest)
+            self._recognise(entry, known, manifest, axis)
             return
         if self.seen is None:
-            self.seen = Seen(self.workspace.root / _SEEN, manifest.sources)
+            self.seen = Seen(self.workspace.seen, manifest.sources)
         self._read_one(entry, stream, head, manifest, axis)
 
     def _known(self, entry: _Found, stream: Stream, head: str, manifest: Manifest) -> InputAccount | None:
@@ -240,7 +248,7 @@ class _Call:
         try:
             known = manifest.sources.get(parsed.source)
             if known is not None and not self.options.force:
-                self._seen_before(entry, known, manifest)
+                self._recognise(entry, known, manifest, axis)
                 return
             if known is not None:
                 self._forget(parsed.source, manifest, axis)
@@ -273,8 +281,19 @@ class _Call:
         axis.forget(source)
         manifest.forget(source)
         remove_source(self.workspace, source)
-        self.seen = Seen(self.workspace.root / _SEEN, manifest.sources)
+        self.seen = Seen(self.workspace.seen, manifest.sources)
         self.seen.forget(source)
+
+    def _recognise(self, entry: _Found, known: InputAccount, manifest: Manifest, axis: Axis) -> None:
+        """Take an input as it was read before: in an earlier call, or in this one before it was cut off."""
+        if known.path != entry.source.label or not manifest.was_cut_off_after(known.source, known.path):
+            self._seen_before(entry, known, manifest)
+            return
+        axis.forget(known.source)
+        axis.add(known)
+        manifest.note(known)
+        self.accounts.append(known)
+        self.messages.append(f"{known.path}: read before the command was cut off")
 
     def _seen_before(self, entry: _Found, known: InputAccount, manifest: Manifest) -> None:
         account = InputAccount(
