@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+NODE := tests/browser/node_modules/.installed
 
-.PHONY: demo test lint bench schema screenshots clean
+.PHONY: demo test lint a11y bench schema screenshots clean
 
 demo: $(STAMP)
 	@mkdir -p out
@@ -18,6 +19,9 @@ lint: $(STAMP)
 	$(BIN)/ruff check pipeline tests benchmarks sample_traces docs
 	$(BIN)/ruff format --check pipeline tests benchmarks sample_traces docs
 	$(BIN)/mypy
+
+a11y: $(STAMP) $(NODE)
+	REQUIRE_BROWSER=1 $(BIN)/python -m pytest -m browser tests/browser
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py
@@ -37,5 +41,10 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PIP) install -c constraints.txt -e . --group dev
 	@touch $@
 
+# axe, Lighthouse and what drives the browser; the browser itself is the one of this machine.
+$(NODE): tests/browser/package.json
+	cd tests/browser && PUPPETEER_SKIP_DOWNLOAD=1 npm install --no-audit --no-fund --no-package-lock --loglevel=error
+	@touch $@
+
 clean:
-	rm -rf $(VENV) out dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf tests/browser/node_modules $(VENV) out dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

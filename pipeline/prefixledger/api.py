@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from prefixledger.compare import compare
 from prefixledger.doctor import doctor
-from prefixledger.errors import UsageError
+from prefixledger.errors import InputError, NoInputError, NoLookupError, UsageError
 from prefixledger.investigate import investigate
 from prefixledger.progress import SILENT
 from prefixledger.reference import diff, explain, formats, print_scenario, query, rates
@@ -277,7 +277,7 @@ def report(
 
     Raises:
         UsageError: An option, a scenario or an event file cannot be used, or a foreign file is in the way.
-        InputError: As for ``ingest``; the report is written first where there are rows for one.
+        InputError: As for ``ingest``; the report is written first, also where nothing was kept: then it says why.
         RuleCrossedError: As for ``replay``, or a rule of ``fail_on`` is crossed; the report is written first.
     """
     from prefixledger import outcomes, stages
@@ -304,9 +304,17 @@ def report(
         force=force,
     )
     with running(place, "report", force=force):
-        read = stages.ingested(logs, place, options, progress)
-        read = stages.engine_logs_read(read, engine_log, place, options, progress)
-        replays = stages.replayed(place, question, progress, options.jobs)
+        read = outcomes.Read()
+        try:
+            read = stages.ingested(logs, place, options, progress)
+            read = stages.engine_logs_read(read, engine_log, place, options, progress)
+            replays = stages.replayed(place, question, progress, options.jobs)
+        except NoInputError:
+            raise
+        except InputError as problem:
+            if stages.holds_requests(place) and not isinstance(problem, NoLookupError):
+                raise
+            raise stages.nothing_reported(place, page, read, question, problem) from problem
         advice = stages.advised(place, question, progress)
         result = read.checked(stages.reported(place, page, read, replays, advice, progress))
     outcomes.check_gap(result.compared, max_gap_pp, result)

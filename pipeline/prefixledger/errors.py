@@ -66,6 +66,14 @@ class InputError(PrefixledgerError):
     exit_code = 3
 
 
+class NoInputError(InputError):
+    """A SOURCE names no file: a slip, after which nothing is written."""
+
+
+class NoLookupError(InputError):
+    """No request of a workspace reached a cache, or there is none at all."""
+
+
 class InternalError(PrefixledgerError):
     """A check of our own failed: the books do not close, or an invariant is broken."""
 

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from prefixledger.errors import InputError, UsageError
 from prefixledger.mirror import is_published, publish, workspace_at
 from prefixledger.objects import is_url
-from prefixledger.outcomes import Read
+from prefixledger.outcomes import PartialInputError, Read
 from prefixledger.results import ReportResult
 from prefixledger.workspace import Workspace
 
@@ -319,6 +319,41 @@ def reported(
         compared if compared is not None or engines is None else engines.compared,
         report.crossed(asked.rules, written.values),
     )
+
+
+def nothing_reported(
+    workspace: Workspace, asked: Page, read: Read, question: Question, problem: InputError
+) -> PartialInputError:
+    """Write a report that says why there is none; return the error that it ends with all the same.
+
+    Args:
+        workspace: Holds no lookup.
+        asked: What the report was to look like.
+        read: The sources, as far as they were read.
+        question: What was to be replayed.
+        problem: Why that could not be done.
+    """
+    from prefixledger import report
+    from prefixledger.report.nothing import build_nothing
+
+    view = build_nothing(workspace, question.scenarios[0], asked.zone, problem)
+    written = report.write(view, asked.output, force=True, show_ids=asked.show_ids)
+    lines = report.summary(view, written).lines()
+    result = ReportResult(
+        workspace.name, read.summary, (), written.html, written.json, written.csv, lines,
+        crossed=report.crossed(asked.rules, written.values),
+    )  # fmt: skip
+    accounts = () if read.summary is None else read.summary.inputs
+    if accounts and not sum(account.kept for account in accounts):
+        problem = InputError(
+            "no record was kept", hint=f"{written.html} says why, and where each reason occurs first"
+        )
+    return PartialInputError(read.problem or problem, result)
+
+
+def holds_requests(workspace: Workspace) -> bool:
+    """Return whether anything was ever kept in a workspace."""
+    return any(workspace.requests.glob("*/*.parquet"))
 
 
 def log_options(

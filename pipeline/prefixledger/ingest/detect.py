@@ -310,5 +310,5 @@ def _unknown(stream: Stream, head: Head) -> InputError:
     return InputError(
         "no known format fits",
         place=stream.source.place,
-        hint=f"formats: {names} ({what}); give --map FILE for another JSONL, CSV or Parquet, or --format NAME",
+        hint=f"{what}; give --map FILE for another JSONL, CSV or Parquet, or --format NAME, one of {names}",
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from prefixledger import objects
-from prefixledger.errors import InputError, Place
+from prefixledger.errors import NoInputError, Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,7 +69,7 @@ def resolve(arguments: Sequence[str], *, outside: Path, outside_url: str | None 
         outside_url: Where it is published, if it is; objects below it are no logs.
 
     Raises:
-        InputError: An argument names nothing, or a folder holds no file.
+        NoInputError: An argument names nothing, or a folder holds no file.
     """
     found: list[Source] = []
     workspace = outside.resolve()
@@ -85,14 +85,14 @@ def resolve(arguments: Sequence[str], *, outside: Path, outside_url: str | None 
                 for file in _files(path, workspace)
             ]
             if not inside:
-                raise InputError("the folder holds no file", place=Place(argument))
+                raise NoInputError("the folder holds no file", place=Place(argument))
             found += inside
         elif path.exists():
             found.append(named_source(argument))
         elif _GLOB.search(argument):
             found += _matches(argument, workspace)
         else:
-            raise InputError("there is no such file or folder", place=Place(argument))
+            raise NoInputError("there is no such file or folder", place=Place(argument))
     return tuple(found)
 
 
@@ -112,7 +112,7 @@ def _stored(url: str, outside: str | None) -> list[Source]:
         if outside is None or not one.url.startswith(outside + "/")
     ]
     if not found:
-        raise InputError(nothing, place=Place(url))
+        raise NoInputError(nothing, place=Place(url))
     return found
 
 
@@ -125,7 +125,7 @@ def _matches(pattern: str, workspace: Path) -> list[Source]:
         files = _files(path, workspace) if path.is_dir() else [path]
         found += [Source(file, Path(os.path.relpath(file, base)).as_posix(), named=False) for file in files]
     if not found:
-        raise InputError("the pattern matches no file", place=Place(pattern))
+        raise NoInputError("the pattern matches no file", place=Place(pattern))
     return list({source.path: source for source in found}.values())
 
 

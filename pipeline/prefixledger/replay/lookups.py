@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from prefixledger.errors import InputError, UsageError
+from prefixledger.errors import NoLookupError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -136,11 +136,11 @@ def read_rows(table: pa.Table) -> Rows:
         table: The requests of an index, in order of arrival.
 
     Raises:
-        InputError: There is no row, or every row that carries keys or usage failed.
+        NoLookupError: There is no row, or every row that carries keys or usage failed.
         UsageError: No row carries keys or usage.
     """
     if table.num_rows == 0:
-        raise InputError("the workspace holds no request", hint="ingest a log first")
+        raise NoLookupError("the workspace holds no request", hint="ingest a log first")
     keyed = table["keyed"].to_numpy()
     reached = pc.not_equal(table["status"], "failed").to_numpy()
     is_lookup = keyed & reached
@@ -153,7 +153,7 @@ def read_rows(table: pa.Table) -> Rows:
             "hit rate can be known",
         )
     if not (is_lookup | (has_usage & reached)).any():
-        raise InputError(
+        raise NoLookupError(
             "nothing to replay: every request that carries keys or usage failed before it reached a cache"
         )
     return Rows(table=table, started_us=_times(table, "started_at"), is_lookup=is_lookup)

@@ -33,6 +33,7 @@ from prefixledger.report.numbers import moment
 from prefixledger.report.parts import Source
 from prefixledger.report.policy_parts import policy
 from prefixledger.report.prefix_tree import prefix_tree
+from prefixledger.report.reject_parts import first_rejects
 from prefixledger.report.routing_options import routing_options
 from prefixledger.report.view import NO_ADVICE, Provenance, ReportView, Result, Setup, Window
 
@@ -108,6 +109,7 @@ def build(
         advice=advice,
         replica_slices=from_marts.replica_slices(marts),
         earlier=earlier(marts.before),
+        rejects=first_rejects(workspace),
     )
     return replace(view, findings=derive(view))
 

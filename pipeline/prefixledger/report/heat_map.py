@@ -33,6 +33,8 @@ _TABLE_ROWS = 42
 _ROW_PX, _LEFT_PX, _RIGHT_PX = 26, 160, 24
 _GAP = 0.06
 _KEY_STEPS = (0, 3, 6, 9)
+Box = tuple[float, float, int]
+"""Left and right end in hours from the first slice, and the row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,22 +92,25 @@ def heat_map(view: ReportView, chart_id: str) -> str:
     rows, width_h = rows_of(view), view.timeline.width_s / 3600
     first_us = view.timeline.buckets[0].at_us
     hours = len(view.timeline.buckets) * width_h
-    cells: dict[int, list[tuple[float, float]]] = {}
+    cells: dict[int, list[Box]] = {}
     for number, (_, slices) in enumerate(rows):
         for one in slices:
             if one.prompt_tokens:
-                cells.setdefault(_shade(one), []).append(((one.at_us - first_us) / 3.6e9, number))
+                left = (one.at_us - first_us) / 3.6e9
+                cells.setdefault(_shade(one), []).append((left, left + width_h * (1 - _GAP), number))
     with mpl.rc_context(STYLE):
         figure = sheet(74 + _ROW_PX * len(rows))
         axes = area(figure, _LEFT_PX, 40, _RIGHT_PX, 34)
         axes.set_xlim(0, hours)
         axes.set_ylim(len(rows) - 0.5, -0.5)
-        for shade, places in sorted(cells.items()):
-            # Grey below, so that a cell without hits is not taken for one without lookups.
-            axes.add_patch(PathPatch(_boxes(places, width_h), facecolor=RULE, edgecolor="none"))
-            axes.add_patch(
-                PathPatch(_boxes(places, width_h), facecolor=series("hit"), alpha=_alpha(shade), linewidth=0)
-            )
+        # Grey below, so that a cell without hits is not taken for one without lookups.
+        busy = _joined([box for boxes in cells.values() for box in boxes], width_h)
+        axes.add_patch(PathPatch(_path(busy), facecolor=RULE, edgecolor="none"))
+        for shade, boxes in sorted(cells.items()):
+            if shade:
+                axes.add_patch(
+                    PathPatch(_path(boxes), facecolor=series("hit"), alpha=_alpha(shade), linewidth=0)
+                )
         axes.set_yticks(range(len(rows)), [clean(name, 20) for name, _ in rows], color=INK)
         time_ticks(axes, view, hours)
         heading(axes, "Token hit rate, simulated")
@@ -148,11 +153,22 @@ def _alpha(shade: int) -> float:
     return shade / (_STEPS - 1)
 
 
-def _boxes(places: Sequence[tuple[float, float]], width_h: float) -> Path:
-    """Return all cells of one shade as one path: a week of 24 replicas has 4,032 cells."""
+def _joined(boxes: Iterable[Box], width_h: float) -> list[Box]:
+    """Return boxes that stand side by side in a row as one."""
+    found: list[Box] = []
+    for left, right, row in sorted(boxes, key=lambda box: (box[2], box[0])):
+        if found and found[-1][2] == row and left - found[-1][1] < width_h * 2 * _GAP:
+            found[-1] = (found[-1][0], right, row)
+        else:
+            found.append((left, right, row))
+    return found
+
+
+def _path(boxes: Sequence[Box]) -> Path:
+    """Return boxes as one path: a week of 24 replicas has 4,032 of them."""
     corners, codes = [], []
-    for left, row in places:
-        right, top, bottom = left + width_h * (1 - _GAP), row - 0.44, row + 0.44
+    for left, right, row in boxes:
+        top, bottom = row - 0.44, row + 0.44
         corners += [(left, top), (right, top), (right, bottom), (left, bottom), (left, top)]
         codes += [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY]
     return Path(corners, codes)

@@ -71,7 +71,8 @@ GROUPS = (
 
 SECTIONS = tuple(section for _, sections in GROUPS for section in sections)
 
-_WITHOUT_LOOKUPS = frozenset({"inputs", "definitions", "made"})
+_WITHOUT_LOOKUPS = frozenset({"inputs", "made"})
+"""Where there are no figures, nothing is there to be defined."""
 _CURVE_ROWS = 50
 _HOURS_SHOWN = 48
 _FEWEST_HOURS = 2

@@ -29,6 +29,7 @@ GENERATOR = "prefixledger"
 
 _TEMPLATE = "templates/report.html.j2"
 _FIGURE_UNIT = re.compile(r"(?<=\d) (?=%|points\b|million\b|billion\b|trillion\b)")
+_REGION = re.compile(r'(role="region" aria-label=")([^"]*)"')
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 
@@ -57,7 +58,19 @@ def page_html(
     text = environment.get_template(template).render(
         css=_ours(_css()), patterns=_ours(hatch_patterns()), **values
     )
-    return re.sub(r"\n\s*\n+", "\n", text).rstrip() + "\n"
+    return re.sub(r"\n\s*\n+", "\n", _told_apart(text)).rstrip() + "\n"
+
+
+def _told_apart(text: str) -> str:
+    """Number the regions that have one name, such as the same table of two pools: each needs a name of its own."""
+    seen: dict[str, int] = {}
+
+    def named(match: re.Match[str]) -> str:
+        opening, name = match.groups()
+        seen[name] = number = seen.get(name, 0) + 1
+        return f'{opening}{name} ({number})"' if number > 1 else match.group()
+
+    return _REGION.sub(named, text)
 
 
 def _environment(window: Window | None, *, show_ids: bool) -> Environment:

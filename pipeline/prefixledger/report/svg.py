@@ -127,25 +127,39 @@ def _series_of(colour: str) -> str:
 
 
 def _short_path(path: str) -> str:
-    """Write a path with one decimal (0.1 px) and with H and V for the sides of steps: a third of the bytes."""
+    """Write a path with one decimal (0.1 px), and the sides of steps as H and V, each the shorter way: half the bytes."""
     out: list[str] = []
-    x = y = ""
+    at: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()  # where the last step began, if that was a straight L
     for command, numbers in _STEP.findall(path):
-        values = [f"{float(n):.1f}".removesuffix(".0") for n in numbers.split()]
-        if command == "L" and len(values) == 2:  # noqa: PLR2004  # x and y
-            if values == [x, y]:
+        to = tuple(f"{float(n):.1f}".removesuffix(".0") for n in numbers.split())
+        if command == "L" and len(at) == len(to) == 2:  # noqa: PLR2004  # x and y
+            if to == at:
                 continue
-            out.append(
-                f"V{values[1]}"
-                if values[0] == x
-                else f"H{values[0]}"
-                if values[1] == y
-                else f"L{' '.join(values)}"
-            )
-        else:
-            out.append(command + " ".join(values))
-        if len(values) >= 2:  # noqa: PLR2004
-            x, y = values[-2:]
-        elif command in "zZ":
-            x = y = ""
+            if before and _goes_on(before, at, to):
+                out.pop()
+                at = before
+            out.append(_step(at, to))
+            before, at = at, to
+            continue
+        out.append(command + " ".join(to))
+        before, at = (), to[-2:]
     return "".join(out)
+
+
+def _goes_on(before: tuple[str, ...], at: tuple[str, ...], to: tuple[str, ...]) -> bool:
+    """Return whether a step goes on in the direction of the one before, along an axis."""
+    (ax, ay), (bx, by), (cx, cy) = before, at, to
+    if ax == bx == cx:
+        return (float(by) - float(ay)) * (float(cy) - float(by)) > 0
+    return ay == by == cy and (float(bx) - float(ax)) * (float(cx) - float(bx)) > 0
+
+
+def _step(at: tuple[str, ...], to: tuple[str, ...]) -> str:
+    """Write a step along an axis to a place or by a distance, whichever is shorter; any other to its place."""
+    for axis, name in enumerate("HV"):
+        if at[1 - axis] == to[1 - axis]:
+            # Both ends are rounded already, so distances add up to the same places.
+            by = f"{float(to[axis]) - float(at[axis]):.1f}".removesuffix(".0")
+            return min(f"{name}{to[axis]}", f"{name.lower()}{by}", key=len)
+    return f"L{to[0]} {to[1]}"

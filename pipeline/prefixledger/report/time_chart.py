@@ -50,14 +50,11 @@ def over_time(view: ReportView, chart_id: str) -> str:
         top = area(figure, 56, 44, 104, 288)
         low = area(figure, 56, 214, 104, 32, share=top)
         _rate_lines(top, buckets, edges)
-        base = [0.0] * len(buckets)
-        for name in ("hit", *present):
-            values = [float(b.hit_tokens if name == "hit" else b.misses.get(name, 0)) for b in buckets]
-            upper = [a + b for a, b in zip(base, values, strict=True)]
+        for name, tops in reversed(_layers(buckets, present)):
+            # Each from the bottom, the later over the earlier: a layer between two steps would be drawn twice as long.
             style = bar_style(name) | {"linewidth": 0.0}
-            low.fill_between(edges, [*base, base[-1]], [*upper, upper[-1]], step="post", **style)
-            base = upper
-        low.set_ylim(0, max(base) * 1.04 or 1)
+            low.fill_between(edges, [*tops, tops[-1]], step="post", **style)
+        low.set_ylim(0, max(b.prompt_tokens for b in buckets) * 1.04 or 1)
         low.set_xlim(edges[0], edges[-1])
         low.yaxis.set_major_locator(MaxNLocator(4))
         low.yaxis.set_major_formatter(FuncFormatter(lambda v, _: _short(v)))
@@ -73,6 +70,18 @@ def over_time(view: ReportView, chart_id: str) -> str:
             title="Hit rate and causes over time",
             description=_course(view, present),
         )
+
+
+def _layers(buckets: tuple[Bucket, ...], present: list[str]) -> list[tuple[str, list[float]]]:
+    """Return for each outcome how high its layer reaches in every slice, from the bottom up."""
+    found, base = [], [0.0] * len(buckets)
+    for name in ("hit", *present):
+        base = [
+            under + (b.hit_tokens if name == "hit" else b.misses.get(name, 0))
+            for under, b in zip(base, buckets, strict=True)
+        ]
+        found.append((name, base))
+    return found
 
 
 def _rate_lines(axes: Axes, buckets: tuple[Bucket, ...], edges: list[float]) -> None:

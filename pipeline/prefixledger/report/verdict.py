@@ -10,7 +10,7 @@ from prefixledger.report.books import AVOIDABLE
 from prefixledger.report.caveats import caveats_of, refused_share
 from prefixledger.report.concentration import NEARLY_ALL, Stretch, burst_of_new_text, place, where_and_when
 from prefixledger.report.glossary import CAUSE_TERMS
-from prefixledger.report.numbers import amount, count, located, money, percent, points, span, whole
+from prefixledger.report.numbers import amount, clean, count, located, money, percent, points, span, whole
 
 if TYPE_CHECKING:
     from prefixledger.report.view import ReportView, Result
@@ -131,7 +131,8 @@ def _empty(view: ReportView) -> str:
             "what prompts are made of nor what was read from cache."
         )
     if not records:
-        return "Nothing was read, so there is nothing to judge."
+        why = f": {clean(view.unread, 400)}" if view.unread else ""
+        return f"Nothing {'could be' if why else 'was'} read, so there is nothing to judge{why}."
     if records == sum(source.rejected for source in view.sources):
         return (
             f"Every one of the {count(records, 'record')} was rejected, so there is nothing to judge: name the format with "

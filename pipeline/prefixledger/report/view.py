@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         Source,
     )
     from prefixledger.report.policy_parts import Policy
+    from prefixledger.report.reject_parts import RejectReason
 
 NO_TIME = Timeline(3600, ())
 NO_PREFIXES = Prefixes(())
@@ -240,6 +241,9 @@ class ReportView:
         advice: Changes that were replayed on this log and pay.
         replica_slices: Replicas over time.
         earlier: The stretch before the window; None where the log does not hold the whole of it.
+        rejects: Why records were rejected, and where first.
+        unread: Why no input could be read; empty where one was.
+        hint: What to do about that.
     """
 
     results: tuple[Result, ...]
@@ -269,6 +273,9 @@ class ReportView:
     advice: Advice = NO_ADVICE
     replica_slices: tuple[ReplicaSlice, ...] = ()
     earlier: Earlier | None = None
+    rejects: tuple[RejectReason, ...] = ()
+    unread: str = ""
+    hint: str = ""
 
     @property
     def result(self) -> Result:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ingest_support import FIXTURES
 from prefixledger import api
 from prefixledger.cli import app
 from prefixledger.outcomes import PartialInputError
@@ -140,6 +141,32 @@ def test_too_many_rejects_are_exit_3_after_everything_is_written(
         api.ingest([log], workspace="other")
     assert caught.value.result is not None
     assert api.ingest([log], workspace="third", max_rejects="50%").rejected == 12
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "is empty"),
+        ("rubbish\n", "no known format fits"),
+        ('{"id": "a", "ids": [1, 2]}\n' * 2, "Every one of the 2 records was rejected"),
+    ],
+)
+def test_a_log_of_which_nothing_is_kept_gets_a_page_that_says_why(
+    text: str, told: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 3 all the same; page, twin and tables are whole, and the page shows where the first rejects are."""
+    (place / "bad.jsonl").write_text(text, encoding="utf-8")
+    mapped = ["--map", str(FIXTURES / "token_ids.map.toml")] if text.startswith("{") else []
+
+    assert app.run(["report", "bad.jsonl", *mapped]) == 3
+
+    said = capsys.readouterr()
+    page = (place / "prefixledger.html").read_text(encoding="utf-8")
+    assert told in said.out
+    assert told in page
+    assert json.loads((place / "prefixledger.json").read_text(encoding="utf-8"))["totals"]["requests"] == 0
+    assert ("bad.jsonl</bdi>:2" in page) == bool(mapped)
+    assert "<svg viewBox" not in page
 
 
 @pytest.mark.parametrize("verb", ["ingest", "replay", "report"])

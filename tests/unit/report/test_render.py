@@ -11,19 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 import report_data
-from prefixledger.report.parts import Breakdown, Event, Finding, Group, Source
+from prefixledger.report.parts import Breakdown, Finding, Group
 from prefixledger.report.render import html
+from report_states import HOSTILE, STATES, hostile_week
 
 if TYPE_CHECKING:
-    from prefixledger.report.view import ReportView
+    from prefixledger.report.parts import Source
 
-STATES = {
-    "week": report_data.week,
-    "nothing": report_data.nothing,
-    "failed": lambda: report_data.nothing(failed=3),
-    "one": report_data.one_request,
-    "cold": report_data.all_cold,
-}
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 
 
@@ -120,7 +114,7 @@ def test_sections_in_order() -> None:
         return [a["id"] or "" for tag, a in Outline(text).tags if tag == "section"]
 
     assert sections(page_of("week")) == sections(page_of("one")) == sections(page_of("cold")) == expected
-    assert sections(page_of("nothing")) == ["verdict", "inputs", "definitions", "made"]
+    assert sections(page_of("nothing")) == ["verdict", "inputs", "made"]
 
 
 @pytest.mark.parametrize(
@@ -197,60 +191,6 @@ def test_size_is_bounded_by_construction() -> None:
 def test_same_view_same_bytes() -> None:
     """Nothing of the clock, the machine or chance is in the page."""
     assert html(report_data.week()) == page_of("week")
-
-
-HOSTILE = (
-    "<script>alert(1)</script>",
-    "{{ 7 * 7 }}{% raw %}",
-    "$x^2$",
-    '"><img src=x onerror=alert(1)>',
-    "'; DROP",
-    "\u202eevil\x00\x1b[31m",
-    "שלום",
-)
-
-
-def hostile_week(name: str) -> ReportView:
-    """Put one name into every place that a log can reach."""
-    view = report_data.week()
-    lost = report_data.misses(evicted=9 * 10**6)
-    groups = (Group(name, 5, 10**7, 10**6, lost), Group("b", 5, 10**8, 10**8, report_data.misses()))
-    prefixes = replace(
-        view.prefixes,
-        shown=tuple(replace(p, name=name) for p in view.prefixes.shown),
-        tree=tuple(replace(p, name=name) for p in view.prefixes.tree),
-    )
-    setup = report_data.setup(
-        toml=name, capacity=name, notes=(name,), routing=name, ttl=name, residence=name, pricing=name
-    )
-    result = replace(view.result, name=name, setup=setup)
-    details = (
-        replace(result.details[0], detail=name),
-        replace(result.details[0], cause="misrouted", detail=name),
-    )
-    return report_data.week(
-        results=(replace(result, details=details), result),
-        sources=(
-            report_data.source(
-                path=name,
-                format=name,
-                why=name,
-                reasons={name: 3},
-                notes=(name,),
-                block_ids=name,
-                id_scope=name,
-            ),
-        ),
-        breakdowns=(Breakdown(name, groups),),
-        prefixes=prefixes,
-        replicas=tuple(replace(r, name=name) for r in view.replicas),
-        replica_slices=tuple(
-            replace(s, replica=name if s.replica == "vllm-1" else "b") for s in view.replica_slices
-        ),
-        events=(Event(name, view.events[0].at_us, name, (name,), name, 5),),
-        curves=tuple(replace(c, pool=name, note=name) for c in (*view.curves, *view.curves)),
-        findings=(Finding("evicted", name, 5, where=name, evidence=(name,), action=name),),
-    )
 
 
 @cache

@@ -79,6 +79,9 @@ def test_names_from_logs_are_text_and_nothing_else() -> None:
 def test_short_path_draws_the_same_line() -> None:
     """Sides of steps become H and V; nothing moves by more than the rounding."""
     assert _short_path("M 1 2 L 5.04 2 L 5.04 7.06 L 5.04 7.06 L 9 9 z") == "M1 2H5V7.1L9 9z"
+    assert (
+        _short_path("M 100 50 L 103 50 L 104 50 L 104 54 L 104 52 z M 1 1 L 0 1") == "M100 50h4v4V52zM1 1H0"
+    )
 
 
 def test_few_and_equal_values_draw_without_a_warning() -> None:
