@@ -13,7 +13,7 @@ from prefixledger.report.canvas import INK, MUTED, RULE, WIDTH_PX, area, heading
 from prefixledger.report.numbers import clean, moment, percent
 from prefixledger.report.palette import series
 from prefixledger.report.svg import STYLE, inline_svg
-from prefixledger.report.time_chart import time_ticks
+from prefixledger.report.time_axis import time_ticks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -112,7 +112,7 @@ def heat_map(view: ReportView, chart_id: str) -> str:
                     PathPatch(_path(boxes), facecolor=series("hit"), alpha=_alpha(shade), linewidth=0)
                 )
         axes.set_yticks(range(len(rows)), [clean(name, 20) for name, _ in rows], color=INK)
-        time_ticks(axes, view, hours)
+        time_ticks(axes, first_us, view.window, hours)
         heading(axes, "Token hit rate, simulated")
         _key(axes)
         return inline_svg(

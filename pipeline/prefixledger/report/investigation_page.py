@@ -6,6 +6,13 @@ from typing import TYPE_CHECKING
 
 from prefixledger import __version__
 from prefixledger.errors import Place, UsageError
+from prefixledger.report.incident_charts import (
+    before_after,
+    before_after_sentence,
+    course,
+    course_sentence,
+    window_of,
+)
 from prefixledger.report.render import GENERATOR, page_html
 from prefixledger.workspace import replacing
 
@@ -50,9 +57,20 @@ def write_page(found: Investigation, output: Path) -> None:
     Raises:
         UsageError: The place cannot be written.
     """
+    text = page_html(
+        _TEMPLATE,
+        window=window_of(found),
+        page=found,
+        version=__version__,
+        course=(course(found, "fig-course"), course_sentence(found)) if len(found.hourly) > 1 else None,
+        changes=[
+            (before_after(one, f"fig-change-{number}"), before_after_sentence(one)) if one.table else None
+            for number, one in enumerate(found.incidents, start=1)
+        ],
+    )
     try:
         with replacing(output) as temporary:
-            temporary.write_text(page_html(_TEMPLATE, page=found, version=__version__), encoding="utf-8")
+            temporary.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(
             f"the page cannot be written: {error.strerror or error}",

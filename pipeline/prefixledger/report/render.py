@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from prefixledger.config.units import datetime_us, parse_time_us
 from prefixledger.ids import short_id
 from prefixledger.report import numbers
 from prefixledger.report.books import rate
-from prefixledger.report.glossary import RUNG_NAMES, cause_name
+from prefixledger.report.glossary import DETAIL_NAMES, RUNG_NAMES, cause_name
 from prefixledger.report.invoice_parts import DIFFERENCE_NAMES, KIND_NAMES
 from prefixledger.report.models import MODEL_NAMES
 from prefixledger.report.page import page
 from prefixledger.report.palette import css_variables, fill, hatch_patterns
 from prefixledger.resources import read_text
+from prefixledger.schema import CAUSES
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -29,6 +31,10 @@ GENERATOR = "prefixledger"
 
 _TEMPLATE = "templates/report.html.j2"
 _FIGURE_UNIT = re.compile(r"(?<=\d) (?=%|points\b|million\b|billion\b|trillion\b)")
+_MOMENT = re.compile(r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?Z")
+_SHARE = re.compile(r"(?<=\d)%")
+_NAMES = {cause: cause_name(cause) for cause in CAUSES} | DETAIL_NAMES
+_NAMED = re.compile(rf"\b({'|'.join(_NAMES)})\b")
 _REGION = re.compile(r'(role="region" aria-label=")([^"]*)"')
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
@@ -93,6 +99,8 @@ def _environment(window: Window | None, *, show_ids: bool) -> Environment:
         "money_cell": numbers.money_cell,
         "money_compact": numbers.money_compact,
         "multiplier": numbers.multiplier,
+        "signed": _signed,
+        "named": _named,
         "duration": numbers.duration,
         "size": numbers.size,
         "name": _name,
@@ -101,10 +109,13 @@ def _environment(window: Window | None, *, show_ids: bool) -> Environment:
         "cause_name": cause_name,
         "fill": fill,
         "svg": _ours,
-        "utc": _utc,
     }
     if window is not None:
-        environment.filters["at"] = partial(numbers.moment, window=window)
+        environment.filters |= {
+            "at": partial(numbers.moment, window=window),
+            "when": partial(_when, window=window),
+            "told": partial(_told, window=window),
+        }
     environment.globals |= {
         "generator": GENERATOR,
         "rate": rate,
@@ -137,9 +148,27 @@ def _prose(text: str) -> Markup:
     return _ours(_FIGURE_UNIT.sub("&nbsp;", str(escape(numbers.quiet(text)))))
 
 
-def _utc(at: datetime) -> str:
-    """Write a moment in UTC, to the minute."""
-    return f"{at:%Y-%m-%d %H:%M}Z"
+def _signed(points: float) -> str:
+    """Write a difference in points with its sign; none has none."""
+    text = f"{points:+.1f}"
+    return "0.0" if text in {"+0.0", "-0.0"} else text
+
+
+def _when(at: datetime, *, window: Window) -> str:
+    """Write a moment as the report does."""
+    return numbers.moment(datetime_us(at), window)
+
+
+def _named(text: str) -> str:
+    """Write causes and details as the report names them."""
+    return _NAMED.sub(lambda m: _NAMES[m.group()], text)
+
+
+def _told(text: str, *, window: Window) -> Markup:
+    """Put a sentence that an analysis wrote for a terminal into the words, units and times of the report."""
+    found = _MOMENT.sub(lambda m: numbers.moment(parse_time_us(m.group()), window), numbers.quiet(text))
+    found = _SHARE.sub(" %", _named(found))
+    return _prose(f"{found[:1].upper()}{found[1:].removesuffix('.')}.")
 
 
 def _ours(text: str) -> Markup:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from prefixledger.report.canvas import INK, PAGE, WIDTH_PX, area, bar_style, grid, heading, sheet
+from prefixledger.report.canvas import INK, area, bar_style, grid, heading, sheet
 from prefixledger.report.glossary import cause_name
-from prefixledger.report.numbers import duration, local_time, moment, percent
+from prefixledger.report.numbers import duration, moment, percent
 from prefixledger.report.palette import series
 from prefixledger.report.svg import STYLE, inline_svg
+from prefixledger.report.time_axis import mark_times, time_ticks
 from prefixledger.schema import CAUSES
 
 if TYPE_CHECKING:
@@ -22,19 +22,6 @@ if TYPE_CHECKING:
     from prefixledger.report.view import ReportView
 
 _PER = {1: "second", 60: "minute", 3_600: "hour", 86_400: "day"}
-_STEPS_S = (1, 5, 10, 30, 60, 300, 600, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200)
-_MOST_TICKS = 8
-_SHORT_HOURS = 48
-"""A window of two days or less is ticked by its hours and minutes, a longer one by its days."""
-
-_MARK_PX = 17
-"""Marks of events that are nearer than this are drawn as one."""
-
-_DRAWN_PX = WIDTH_PX - 160
-_EDGE = 0.02
-"""A tick this near to the left edge moves onto it; one this near to the right edge has no room for its name."""
-
-_FIRST_DAY = dt.date(1970, 1, 1).toordinal() - 1
 _LIFT = 16
 """Pixels from the top of the rate panel to its heading: the numbers of events stand between."""
 
@@ -61,8 +48,8 @@ def over_time(view: ReportView, chart_id: str) -> str:
         grid(low)
         heading(low, f"Prompt tokens per {_PER.get(width_s, duration(width_s))}")
         _layer_names(low, ["hit", *present], buckets, edges)
-        time_ticks(low, view, hours[-1] + width_s / 3600)
-        _mark_events(top, low, view, buckets[0].at_us, edges[-1])
+        time_ticks(low, buckets[0].at_us, view.window, hours[-1] + width_s / 3600)
+        mark_times((top, low), [(event.at_us - buckets[0].at_us) / 3.6e9 for event in view.events], edges[-1])
         top.tick_params(labelbottom=False)
         return inline_svg(
             figure,
@@ -127,58 +114,6 @@ def _layer_names(axes: Axes, names: list[str], buckets: tuple[Bucket, ...], edge
         axes.annotate(
             "\N{BLACK SQUARE}", (edges[-1], y * top), xytext=(5, 0.5), textcoords="offset points", va="center",
             color=series(name), fontsize=10, annotation_clip=False,
-        )  # fmt: skip
-
-
-def time_ticks(axes: Axes, view: ReportView, hours: float) -> None:
-    """Put ticks at midnight in the zone of the report, or at round times of a short window."""
-    first = view.timeline.buckets[0].at_us
-    start = local_time(first, view.window)
-    short = hours <= _SHORT_HOURS
-    if short:
-        step_s = next((s for s in _STEPS_S if hours * 3600 / s <= _MOST_TICKS), _STEPS_S[-1])
-    else:
-        step_s = 86_400 * max(1, round(hours / 24 / _MOST_TICKS))
-    midnight = start.replace(hour=0, minute=0, second=0, microsecond=0)
-    skipped = int((start - midnight).total_seconds() // step_s)
-    at, names = [], []
-    for number in range(skipped, skipped + 2 * _MOST_TICKS + 4):
-        tick = midnight + dt.timedelta(seconds=number * step_s)
-        offset = (tick - start).total_seconds() / 3600
-        if -_EDGE * hours <= offset <= (1 if short else 1 - _EDGE) * hours:
-            at.append(max(offset, 0.0))
-            names.append(_tick_name(view, tick, first + round(offset * 3.6e9), step_s))
-    axes.set_xticks(at, names, ha="center" if short else "left")
-
-
-def _tick_name(view: ReportView, tick: dt.datetime, at_us: int, step_s: int) -> str:
-    if step_s >= 86_400:  # noqa: PLR2004  # a day
-        return (
-            f"day {tick.toordinal() - _FIRST_DAY}"
-            if view.window.relative
-            else f"{tick:%a} {tick.day} {tick:%b}"
-        )
-    return moment(at_us, view.window, seconds=step_s < 60).split(" ")[-1]  # noqa: PLR2004  # a minute
-
-
-def _mark_events(top: Axes, low: Axes, view: ReportView, first_us: int, last: float) -> None:
-    """Draw a line for every event, and its number where it has room; neighbours share a mark."""
-    marks: list[tuple[float, int, int]] = []
-    for number, event in enumerate(view.events, start=1):
-        hour = (event.at_us - first_us) / 3.6e9
-        if not 0 <= hour <= last:
-            continue
-        for axes in (top, low):
-            axes.axvline(hour, color=INK, linewidth=0.9, linestyle=(0, (1, 2)))
-        if marks and (hour - marks[-1][0]) / last * _DRAWN_PX < _MARK_PX:
-            marks[-1] = (marks[-1][0], marks[-1][1], number)
-        else:
-            marks.append((hour, number, number))
-    for hour, begin, end in marks:
-        top.annotate(
-            str(begin) if begin == end else f"{begin}\N{EN DASH}{end}", (hour, 1.0), ha="center", va="center",
-            color=PAGE, fontsize=10, fontweight="bold", annotation_clip=False, zorder=6,
-            bbox={"boxstyle": "round,pad=0.3", "facecolor": INK, "edgecolor": "none"},
         )  # fmt: skip
 
 
