@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from prefixledger.errors import InputError, Place, UsageError
+from prefixledger.mirror import workspace_at
+from prefixledger.objects import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +64,8 @@ def compare(
     if page is not None:
         check_page(page, force=force)
     periods = _periods(from_, to, tz)
-    places = (Path(first), Path(first if second is None else second))
+    asked = (first, first if second is None else second)
+    places = tuple(workspace_at(one).root if is_url(one) else Path(one) for one in asked)
     if second is None:
         twins = _of_periods(places[0], periods, tz)
     else:
@@ -70,7 +73,8 @@ def compare(
         twins = (_twin(places[0], each[0], tz), _twin(places[1], each[1], tz))
     found = comparison(*twins)
     if page is not None:
-        write_comparison(found, twins, (places[0].name, places[1].name), page)
+        names = tuple(str(one).rstrip("/").rpartition("/")[2] for one in asked)
+        write_comparison(found, twins, (names[0], names[1]), page)
     return CompareResult(found, page, twins)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prefixledger.cli.console import talk_of
-from prefixledger.cli.options import FILE, force_option, json_option, talk_options, tz_option
+from prefixledger.cli.options import FILE, PLACE, force_option, json_option, talk_options, tz_option
 
 if TYPE_CHECKING:
     from prefixledger.cli.console import Talk
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("first", type=FILE)
-@click.argument("second", type=FILE, required=False)
+@click.argument("first", type=PLACE)
+@click.argument("second", type=PLACE, required=False)
 @click.option(
     "--from",
     "from_",

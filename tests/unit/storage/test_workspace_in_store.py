@@ -75,6 +75,7 @@ def test_it_holds_what_one_on_disk_holds(url: str, tmp_path: Path) -> None:
     assert _held(url) == _held(tmp_path / "disk")
     _forget(tmp_path)
     sql = "SELECT count(*) FROM requests"
+    assert api.compare(tmp_path / "disk", url).comparison == api.compare(url, tmp_path / "disk").comparison
     here_rows, there_rows = (
         list(api.query(sql, workspace=place).rows()) for place in (tmp_path / "disk", url)
     )
