@@ -33,6 +33,9 @@ class Ask:
     minimum_tokens: int = 1
     look_back: int | None = None
     refresh: bool = True
+    takes_ttl: bool = False
+    answer: tuple | None = None
+    answered: int | None = None
 
 
 @dataclass
@@ -154,16 +157,26 @@ def replay(  # noqa: C901, PLR0912, PLR0915  # one loop, in the order of the rul
             entry = mine.entries.get(ask.ids[:depth])
             if entry is not None and alive(mine, entry):
                 entry.used_by, entry.used_at = number, ask.at
+                if ask.takes_ttl:
+                    entry.ttl = next(ttl for d, _, ttl in ask.marks if d >= depth)
         ready = ask.first_token
         if ready is None:
             ready = ask.at + int(per_token * (ask.tokens - hit * block_size) + 0.5)
             ready = ready if ask.finished is None else min(ready, ask.finished)
-        for depth, position, ttl in stored:
-            entry = mine.entries.get(ask.ids[:depth])
+        writes = [(ask.ids[:depth], position, ttl, ready) for depth, position, ttl in stored]
+        if ask.answer and ask.marks and len(ask.answer) * block_size >= ask.minimum_tokens:
+            answered = ready if ask.answered is None else max(ready, ask.answered)
+            writes.append((ask.answer, None, ask.marks[-1][2], answered))
+            served.update(ask.answer[:n] for n in range(1, len(ask.answer) + 1))
+            asked_for.add(ask.answer)
+        for prefix, position, ttl, visible in writes:
+            entry = mine.entries.get(prefix)
             if entry is not None and alive(mine, entry):
-                entry.ready = min(entry.ready, ready)
+                entry.ready = min(entry.ready, visible)
+                if ask.takes_ttl and prefix != ask.answer:
+                    entry.ttl = ttl
                 if ask.refresh:
                     entry.used_by, entry.used_at = number, ask.at
             else:
-                mine.entries[ask.ids[:depth]] = _Entry(number, ask.at, mine.resets, ready, position, ttl)
+                mine.entries[prefix] = _Entry(number, ask.at, mine.resets, visible, position, ttl)
     return out

@@ -71,6 +71,7 @@ class RuleRow(Part):
     ttl_basis: Literal["fixed", "minimum", "typical", "best_effort"] | None = None
     clock: Literal["request_start", "last_use", "creation"] | None = None
     refresh: bool | None = None
+    takes_ttl: bool | None = None
     visible: Literal["first_token", "response_end", "seconds_later"] | None = None
     scope: str | None = None
     scope_by: Texts | None = None
@@ -158,6 +159,7 @@ class ProviderRules:
     ttl_basis: Said | None = None
     clock: Said | None = None
     refresh: Said | None = None
+    takes_ttl: Said | None = None
     visible: Said | None = None
     scope: Said | None = None
     scope_by: Said | None = None

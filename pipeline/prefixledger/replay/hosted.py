@@ -44,6 +44,21 @@ class Marks:
 
 
 @dataclass(frozen=True, slots=True)
+class Answers:
+    """Where prompts and their answers end, of which that is stored as well.
+
+    Attributes:
+        block: int64[m], last full block of prompt and answer, -1 where it is not known or not stored.
+        depth: int64[m], blocks down to it.
+        ready_us: int64[m], when it can be read, ``NO_TIME`` where that is not known: with the prompt.
+    """
+
+    block: NDArray[np.int64]
+    depth: NDArray[np.int64]
+    ready_us: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
 class HostedTraffic:
     """The lookups of one pool, in order of arrival.
 
@@ -59,6 +74,8 @@ class HostedTraffic:
         look_back: int64[m], positions searched back from a mark, the mark counted; -1: no limit.
         refresh: bool[m], whether a use starts a lifetime anew.
         marks: Where each prompt is to be cached.
+        takes_ttl: bool[m], whether a read gives what it reads the lifetime that the reader asks for; None: nowhere.
+        answers: Ends of answers; None where none is stored.
     """
 
     at_us: NDArray[np.int64]
@@ -72,6 +89,8 @@ class HostedTraffic:
     look_back: NDArray[np.int64]
     refresh: NDArray[np.bool_]
     marks: Marks
+    takes_ttl: NDArray[np.bool_] | None = None
+    answers: Answers | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +119,9 @@ class _Asked(NamedTuple):
     minimum_blocks: NDArray[np.int32]
     look_back: NDArray[np.int32]
     refresh: NDArray[np.bool_]
+    takes_ttl: NDArray[np.bool_]
+    answer_entry: NDArray[np.int32]
+    answer_ready_us: NDArray[np.int64]
     mark_offset: NDArray[np.int64]
     mark_entry: NDArray[np.int32]
     mark_ordinal: NDArray[np.int32]
@@ -126,6 +148,7 @@ class HostedPool:
         entry_parent: int32[e].
         entry_depth: int32[e].
         entry_block: int32[e].
+        answer_entry: int32[m], entry at the end of each answer, -1 for none.
     """
 
     traffic: HostedTraffic
@@ -138,6 +161,7 @@ class HostedPool:
     entry_parent: NDArray[np.int32]
     entry_depth: NDArray[np.int32]
     entry_block: NDArray[np.int32]
+    answer_entry: NDArray[np.int32]
 
     def replay(
         self,
@@ -201,6 +225,8 @@ class HostedPool:
     def _asked(self, ttl_us: int | NDArray[np.int64] | None, *, pooled: bool) -> _Asked:
         """Return what the kernel reads of lookups, marks, entries and blocks, in the order of its arguments."""
         asks = self.traffic
+        m = asks.at_us.size
+        takes = np.zeros(m, np.bool_) if asks.takes_ttl is None else asks.takes_ttl
         return _Asked(
             read_only(asks.at_us, np.int64),
             read_only(np.zeros_like(asks.replica) if pooled else asks.replica, np.int32),
@@ -212,6 +238,9 @@ class HostedPool:
             read_only(-(-asks.minimum_tokens // self.block_size), np.int32),
             read_only(asks.look_back, np.int32),
             read_only(asks.refresh, np.bool_),
+            read_only(takes, np.bool_),
+            read_only(self.answer_entry, np.int32),
+            read_only(np.full(m, _UNKNOWN) if asks.answers is None else asks.answers.ready_us, np.int64),
             read_only(asks.marks.offset, np.int64),
             read_only(self.mark_entry, np.int32),
             read_only(asks.marks.ordinal, np.int32),
@@ -251,6 +280,10 @@ def hosted_pool(
         raise InternalError("lookups or marks are not in order")
     depth_of = np.zeros(len(parent), np.int32)
     depth_of[marks.block] = depth
+    answers = traffic.answers
+    if answers is not None:
+        known = answers.block >= 0
+        depth_of[answers.block[known]] = answers.depth[known]
     for every in np.unique(marks.every_tokens[marks.every_tokens > 0]).tolist():
         of = marks.every_tokens[owner] == every
         find_ends(
@@ -291,4 +324,5 @@ def hosted_pool(
         entry_parent=entry_parent,
         entry_depth=entry_depth,
         entry_block=entry_block.astype(np.int32),
+        answer_entry=np.full(m, -1, np.int32) if answers is None else np.append(is_entry, -1)[answers.block],
     )

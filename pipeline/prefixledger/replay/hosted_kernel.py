@@ -35,7 +35,6 @@ ENTRY_COLUMNS = 4
 # Columns of `state`, one row per replica.
 _RESETS, _LAST = range(2)
 STATE_COLUMNS = 2
-
 _NO_TIME = -(1 << 63)
 
 
@@ -43,6 +42,21 @@ _NO_TIME = -(1 << 63)
 def ends_interval(depth_blocks: int, every_tokens: int, block_size: int) -> bool:
     """Say whether a multiple of so many tokens ends in the first so many blocks, and not in fewer."""
     return -(-depth_blocks * block_size // every_tokens) * every_tokens // block_size == depth_blocks
+
+
+@njit(cache=True, nogil=True, inline="always")
+def alive(
+    entries: NDArray[np.int32],
+    row: int,
+    mark_ttl_us: NDArray[np.int64],
+    at_us: NDArray[np.int64],
+    now: int,
+    resets: int,
+) -> bool:
+    """Say whether an entry is there: stored, not taken by a reset, and used within its lifetime."""
+    used = entries[row, USED]
+    ttl_us = mark_ttl_us[entries[row, MARK]] if used >= 0 else -1
+    return used >= 0 and entries[row, EPOCH] == resets and (ttl_us < 0 or now - at_us[used] <= ttl_us)
 
 
 @njit(cache=True, nogil=True)
@@ -57,6 +71,9 @@ def replay_hosted(
     minimum_blocks: NDArray[np.int32],
     look_back: NDArray[np.int32],
     refresh: NDArray[np.bool_],
+    takes_ttl: NDArray[np.bool_],
+    answer_entry: NDArray[np.int32],
+    answer_ready_us: NDArray[np.int64],
     mark_offset: NDArray[np.int64],
     mark_entry: NDArray[np.int32],
     mark_ordinal: NDArray[np.int32],
@@ -88,8 +105,9 @@ def replay_hosted(
     A lookup stores one entry at each of its marks that is not below the minimum. It reads the deepest entry on its path
     that an earlier lookup stored, that lies at most ``look_back`` positions before one of its marks (the mark counted),
     that was used at most the ``mark_ttl_us`` of the mark that stored it ago, start to start, and whose writer has begun
-    to answer. A read refreshes the entry and all that lie above it and still live, where ``refresh`` says so; a write
-    refreshes what lives and replaces what does not, its lifetime included. At equal times resets come first.
+    to answer. A read refreshes the entry and all that lie above it and still live, where ``refresh`` says so, and gives them
+    the lifetime of the first mark behind them, where ``takes_ttl`` says so; a write refreshes what lives and replaces what
+    does not, its lifetime included. The end of an answer is stored like the last mark. At equal times resets come first.
 
     A missed block is explained by the best entry that reaches behind it: one that cannot be read yet, one that
     expired, one that a reset took, one on another replica, one out of reach, one that was below the minimum when it
@@ -106,6 +124,9 @@ def replay_hosted(
         minimum_blocks: int32[m], depth from which on entries are stored.
         look_back: int32[m], -1 for no limit.
         refresh: bool[m], whether a use starts the lifetime anew.
+        takes_ttl: bool[m], whether that lifetime is the one that the reader asks for.
+        answer_entry: int32[m], entry at the end of the prompt and its answer, -1 for none.
+        answer_ready_us: int64[m], when that can be read, ``-2**63``: with the prompt.
         mark_offset: int64[m + 1].
         mark_entry: int32[k], entries at the marks of each lookup, ascending in depth, at least one block deep.
         mark_ordinal: int32[k], position of each mark in its prompt, -1 where it is not known: then it is in reach.
@@ -145,8 +166,7 @@ def replay_hosted(
             state[reset_replica[reset], _LAST] = reset
             reset += 1
 
-        # How much of the prompt any lookup of this pool had before; whoever wants hits alone need not know.
-        known = keyed_blocks[i]
+        known = keyed_blocks[i]  # how much any lookup had before; whoever wants hits alone need not know
         known_block = last_block[i]
         while explain and known_block >= 0 and not seen[known_block]:
             seen[known_block] = True
@@ -310,8 +330,7 @@ def replay_hosted(
                 segments[n, ELSE_RESET] = other_reset
                 segments[n, KEPT] = kept
                 n += 1
-            # They were found from the tail to the head.
-            low, high = begin, n - 1
+            low, high = begin, n - 1  # they were found from the tail to the head
             while low < high:
                 for column in range(COLUMNS):
                     held = segments[low, column]
@@ -322,16 +341,15 @@ def replay_hosted(
 
         hit_blocks[i] = entry_depth[hit] if hit >= 0 else 0
         entry = hit if refresh[i] else -1
+        behind = end_mark - 1
         while entry >= 0:
             row = entry * replicas + mine
-            used = entries[row, USED]
-            ttl_us = mark_ttl_us[entries[row, MARK]] if used >= 0 else -1
-            if (
-                used >= 0
-                and entries[row, EPOCH] == state[mine, _RESETS]
-                and (ttl_us < 0 or now - at_us[used] <= ttl_us)
-            ):
+            if alive(entries, row, mark_ttl_us, at_us, now, state[mine, _RESETS]):
                 entries[row, USED] = i
+                if takes_ttl[i]:
+                    while behind > first_mark and entry_depth[mark_entry[behind - 1]] >= entry_depth[entry]:
+                        behind -= 1
+                    entries[row, MARK] = behind
             entry = entry_parent[entry]
         ready = ready_us[i]
         if ready == _NO_TIME:
@@ -343,16 +361,12 @@ def replay_hosted(
             while entry >= 0:
                 asked[entry] = True
                 row = entry * replicas + mine
-                used = entries[row, USED]
-                ttl_us = mark_ttl_us[entries[row, MARK]] if used >= 0 else -1
-                lives = (
-                    used >= 0
-                    and entries[row, EPOCH] == state[mine, _RESETS]
-                    and (ttl_us < 0 or now - at_us[used] <= ttl_us)
-                )
+                lives = alive(entries, row, mark_ttl_us, at_us, now, state[mine, _RESETS])
                 if entry_depth[entry] >= minimum_blocks[i]:
                     if lives:
                         entry_ready[row] = min(entry_ready[row], ready)
+                        if takes_ttl[i]:
+                            entries[row, MARK] = j
                     else:
                         entry_ready[row] = ready
                         entries[row, ORDINAL] = mark_ordinal[j]
@@ -363,4 +377,23 @@ def replay_hosted(
                 entry = entry_parent[entry] if every_tokens[i] > 0 else -1
                 while entry >= 0 and not ends_interval(entry_depth[entry], every_tokens[i], block_size):
                     entry = entry_parent[entry]
+        entry = answer_entry[i]
+        if entry >= 0 and end_mark > first_mark and entry_depth[entry] >= minimum_blocks[i]:
+            block = int(entry_block[entry])
+            while explain and block >= 0 and not seen[block]:
+                seen[block] = True
+                block = parent[block]
+            row = entry * replicas + mine
+            lives = alive(entries, row, mark_ttl_us, at_us, now, state[mine, _RESETS])
+            answered = max(ready, answer_ready_us[i])
+            if lives:
+                entry_ready[row] = min(entry_ready[row], answered)
+            else:
+                entry_ready[row] = answered
+                entries[row, ORDINAL] = -1
+                entries[row, MARK] = end_mark - 1
+            if refresh[i] or not lives:
+                entries[row, USED] = i
+                entries[row, EPOCH] = state[mine, _RESETS]
+            asked[entry] = True
     return n

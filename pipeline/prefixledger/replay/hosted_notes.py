@@ -20,7 +20,7 @@ NO_PROMISE = "no lifetime is promised there"
 _UNASKED = {
     BLOCKS: "nobody asks for anything to be cached: prompts are taken to be stored at every block or interval of the model",
     UNITS: "prompts are stored at their end and at the end of what they share with an earlier one, so that the first to share "
-    "a head misses it; ends of answers, which are stored as well, are left out",
+    "a head misses it; so is the end of an answer where the next turn shows what it was",
     CREATED: "heads of the length that marks give are created by the first prompt that has them, and again once they ended; "
     "other tokens are not cached",
 }

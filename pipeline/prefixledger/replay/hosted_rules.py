@@ -42,6 +42,7 @@ class LookupRules:
         interval_tokens: int64[k], distance of stored prefixes that nobody marks; 1: every block.
         ttl_us: int64[k], lifetime of what no mark gives one; -1: none.
         refresh: bool[k], whether a use starts the lifetime anew.
+        takes_ttl: bool[k], whether that lifetime is the one that the reader asks for.
         visible: int8[k], when others can read what it writes, a position in ``VISIBLE``.
         overflow_rpm: int64[k], requests a minute with one head that a cache takes; 0: any number.
         of: int64[k], position in ``minimums``.
@@ -59,6 +60,7 @@ class LookupRules:
     interval_tokens: NDArray[np.int64]
     ttl_us: NDArray[np.int64]
     refresh: NDArray[np.bool_]
+    takes_ttl: NDArray[np.bool_]
     visible: NDArray[np.int8]
     overflow_rpm: NDArray[np.int64]
     of: NDArray[np.int64]
@@ -109,6 +111,7 @@ def lookup_rules(pool: Pool, log: Log, mine: NDArray[np.int64]) -> LookupRules:
         interval_tokens=each(lambda rules: _or(rules.interval_tokens, 1)),
         ttl_us=each(lambda rules: _lifetime(pool, rules)),
         refresh=each(lambda rules: _or(rules.refresh, 1)).astype(np.bool_),
+        takes_ttl=each(lambda rules: _or(rules.takes_ttl, 0)).astype(np.bool_),
         visible=each(lambda rules: VISIBLE.index(_or(rules.visible, "first_token"))).astype(np.int8),
         overflow_rpm=each(lambda rules: _overflow(pool, rules)),
         of=np.asarray([minimums.index(words) for words in worded], np.int64)[code],

@@ -11,16 +11,18 @@ import pyarrow.compute as pc
 
 from prefixledger.replay import hosted_kernel as kernel
 from prefixledger.replay.evidence import FOR_EVER_US, RULES, Evidence, Lifetimes
-from prefixledger.replay.hosted import HostedTraffic, hosted_pool
+from prefixledger.replay.hosted import Answers, HostedTraffic, hosted_pool
 from prefixledger.replay.hosted_marks import find_marks
 from prefixledger.replay.hosted_observed import told
 from prefixledger.replay.hosted_rules import (
     CREATED,
     RESPONSE_END,
     SECONDS_LATER,
+    UNITS,
     lookup_rules,
 )
 from prefixledger.replay.lookups import NO_TIME
+from prefixledger.replay.outputs import find_outputs
 from prefixledger.replay.survival import fit_survival
 
 if TYPE_CHECKING:
@@ -129,10 +131,27 @@ class HostedRun:
 
     @property
     def stored_block(self) -> NDArray[np.int64]:
-        """int64[m]: last block that each lookup stores, -1 for none."""
-        marks = self.pool.traffic.marks
+        """int64[m]: last block that each lookup stores, that of its answer included, -1 for none."""
+        marks, answers = self.pool.traffic.marks, self.pool.traffic.answers
         last = np.append(marks.block, -1)[marks.offset[1:] - 1]
-        return np.where(self.pool.stored_blocks > 0, last, -1)
+        last = np.where(self.pool.stored_blocks > 0, last, -1)
+        return last if answers is None else np.where(self._answered, answers.block, last)
+
+    @property
+    def kept_blocks(self) -> NDArray[np.int64]:
+        """int64[m]: blocks down to ``stored_block``."""
+        answers = self.pool.traffic.answers
+        if answers is None:
+            return self.pool.stored_blocks
+        return np.where(self._answered, answers.depth, self.pool.stored_blocks)
+
+    @property
+    def _answered(self) -> NDArray[np.bool_]:
+        answers = self.pool.traffic.answers
+        assert answers is not None
+        marked = np.diff(self.pool.traffic.marks.offset) > 0
+        long_enough = answers.depth * self.pool.block_size >= self.pool.traffic.minimum_tokens
+        return (answers.block >= 0) & marked & long_enough
 
     def rungs(self) -> dict[str, NDArray[np.int64]]:
         """Return the hit blocks of each lookup on each rung of the ladder; nobody waits for a first token there."""
@@ -238,7 +257,7 @@ def run_hosted(plan: PoolPlan, log: Log, chains: Chains, resets: Resets) -> Host
     given_ms = plan.pool.in_flight.prefill_ms_per_token
     ms_per_token = MS_PER_TOKEN if given_ms is None else given_ms
     pool = hosted_pool(
-        _traffic(plan, log, rules, found, ms_per_token),
+        _traffic(plan, log, rules, found, ms_per_token, _answers(plan, log, chains, rules)),
         log.forest.parent,
         found.depth,
         block_size=plan.block_size,
@@ -290,8 +309,25 @@ def _survival(log: Log, plan: PoolPlan, pool: HostedPool, segments: NDArray[np.i
     )
 
 
+def _answers(plan: PoolPlan, log: Log, chains: Chains, rules: LookupRules) -> Answers | None:
+    """Return where answers end that are stored; the next turn of a session shows what they were."""
+    stored = rules.entries == UNITS
+    if not stored.any() or plan.pool.in_flight.output == "ignore":
+        return None
+    found = find_outputs(log, plan.mine, chains, plan.block_size)
+    stored &= found.keyed_blocks > log.lookups.n_blocks[plan.mine]
+    end = log.lookups.finished_us[plan.mine]
+    ready = np.where(end == NO_TIME, NO_TIME, end + _SECONDS_LATER_US * (rules.visible == SECONDS_LATER))
+    return Answers(np.where(stored, found.last_block, -1), np.where(stored, found.keyed_blocks, 0), ready)
+
+
 def _traffic(
-    plan: PoolPlan, log: Log, rules: LookupRules, found: FoundMarks, ms_per_token: float
+    plan: PoolPlan,
+    log: Log,
+    rules: LookupRules,
+    found: FoundMarks,
+    ms_per_token: float,
+    answers: Answers | None,
 ) -> HostedTraffic:
     known, mine = log.lookups, plan.mine
     first_token = known.first_token_us[mine]
@@ -318,6 +354,8 @@ def _traffic(
         look_back=rules.look_back,
         refresh=rules.refresh,
         marks=found.marks,
+        takes_ttl=rules.takes_ttl,
+        answers=answers,
     )
 
 

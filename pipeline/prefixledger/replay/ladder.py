@@ -105,7 +105,8 @@ def ideal_hits(runs: Sequence[PoolRun], lookups: Lookups, chains: Chains) -> NDA
             path_end[run.lookup] = run.path_end
         if run.hosted is not None:
             # What a hosted cache does not store, nobody could hit however much it kept.
-            keyed_blocks[run.lookup] = touched_blocks[run.lookup] = run.log.cap_blocks
+            keyed_blocks[run.lookup] = run.log.cap_blocks
+            touched_blocks[run.lookup] = run.hosted.kept_blocks
             path_end[run.lookup] = run.hosted.stored_block
     paths = build_paths(chains, path_end)
     asked = _Asked(

@@ -221,6 +221,17 @@ STORIES = {
         {"cold:new_content": 1792, "uncacheable:no_breakpoint": 1024, "uncacheable:partial_block": 60},
         {"profile": "deepseek"},
     ),
+    # The end of the first answer, 12 blocks deep, is stored as well, and the next turn reads it: it goes on with the answer.
+    # (1280 + 0.02 · 1536 + 128 + 20) · 0.15; without the answer a read would end at the 10 blocks of the first prompt.
+    "DeepSeek stores the end of an answer": Story(
+        [
+            _ask(0, tail=0, output_tokens=257, session_id="s", finished_at=30 * SECOND, **FLASH),
+            _ask(MINUTE, tuple(range(13)), session_id="s", **FLASH),
+        ],
+        "218.808",
+        {"cold:new_content": 1408, "uncacheable:partial_block": 20},
+        {"profile": "deepseek"},
+    ),
     # Two service tiers share nothing with GPT from 5.6 on: 2 · 1620 · 2
     "service tiers share nothing": Story(
         [_ask(0, service_tier="default", **SOL), _ask(SECOND, service_tier="scale", **SOL)],
@@ -552,3 +563,17 @@ def test_an_entry_can_be_read_once_its_answer_has_ended(tmp_path: Path, gap_us: 
     rates = Rates(base=Decimal(1), write=Decimal("1.25"), read=Decimal("0.1"), output=Decimal(0))
     (bill,), *_ = _replayed(tmp_path, rows, {"profile": "qwen-explicit"}, pricing=Pricing(rates=rates))
     assert bill.input * 1_000_000 == 1640 + 1280 * Decimal(paid)
+
+
+@pytest.mark.parametrize(("model", "third"), [("qwen4-max", "0.1"), ("qwen3.7-max", "1.25")])
+def test_a_read_may_give_the_lifetime_that_it_asks_for(tmp_path: Path, model: str, third: str) -> None:
+    """Written for 5 minutes, read with a mark for an hour, asked again 40 minutes later: Qwen4 has it, Qwen3 does not."""
+    rows = [_ask(at * MINUTE, provider="dashscope", model=model) for at in (0, 4, 44)]
+    parts = [
+        part
+        for line, word in ((1, "ephemeral/5m"), (2, "ephemeral/1h"), (3, "ephemeral/5m"))
+        for part in _parts(line, [10], {0: word})
+    ]
+    rates = Rates(base=Decimal(1), write=Decimal("1.25"), read=Decimal("0.1"), output=Decimal(0))
+    (bill,), *_ = _replayed(tmp_path, rows, {"profile": "qwen-explicit"}, parts, pricing=Pricing(rates=rates))
+    assert bill.input * 1_000_000 == 1280 * (Decimal("1.25") + Decimal("0.1") + Decimal(third)) + 60

@@ -10,7 +10,7 @@ from prefixledger.kernels.path_forest import PathForest
 from prefixledger.replay import hosted_kernel as kernel
 from prefixledger.replay.evidence import Lifetimes
 from prefixledger.replay.extents import Resets
-from prefixledger.replay.hosted import HostedTraffic, Marks, hosted_pool
+from prefixledger.replay.hosted import Answers, HostedTraffic, Marks, hosted_pool
 from prefixledger.replay.lookups import NO_TIME
 from twins import hosted_cache
 from twins.hosted_cache import RANKS, Ask
@@ -21,9 +21,11 @@ def lay_out(asks, *, block_size=1, per_token=0.0, every=None):
     every = [0] * len(asks) if every is None else every
     laid = [ask.marks[-1:] if tokens else ask.marks for ask, tokens in zip(asks, every, strict=True)]
     forest = PathForest()
-    ends = np.cumsum([0, *(len(ask.ids) for ask in asks)]).astype(np.int64)
-    ids = np.asarray([block for ask in asks for block in ask.ids], np.uint64)
-    last = forest.add(np.zeros(len(asks), np.int64), ends, None, ids)
+    paths = [*(ask.ids for ask in asks), *(ask.answer or () for ask in asks)]
+    ends = np.cumsum([0, *map(len, paths)]).astype(np.int64)
+    ids = np.asarray([block for path in paths for block in path], np.uint64)
+    last = forest.add(np.zeros(len(paths), np.int64), ends, None, ids)
+    last, answers = last[: len(asks)], last[len(asks) :]
     parent = np.maximum(forest.parent, -1).astype(np.int64)
     block, depth = [], []
     for marks, end in zip(laid, last.tolist(), strict=True):
@@ -59,6 +61,8 @@ def lay_out(asks, *, block_size=1, per_token=0.0, every=None):
             np.asarray(ordinal, np.int64),
             np.asarray(every, np.int64),
         ),
+        takes_ttl=column(lambda ask: ask.takes_ttl).astype(np.bool_),
+        answers=Answers(answers, column(lambda ask: len(ask.answer or ())), times(lambda ask: ask.answered)),
     )
     return hosted_pool(
         traffic, parent, np.asarray(depth, np.int64), block_size=block_size, us_per_token=per_token
@@ -97,6 +101,9 @@ def traffic(draw, replicas=2, ttls=(None, 2, 5), always=False):
                 minimum_tokens=draw(st.sampled_from([1, 3, 4])),
                 look_back=draw(st.sampled_from([None, 1, 4, 7])),
                 refresh=always or draw(st.booleans()),
+                takes_ttl=not always and draw(st.booleans()),
+                answer=ids + (9,) * draw(st.integers(0, 2)) if ids and draw(st.booleans()) else None,
+                answered=draw(st.none() | st.just(at + draw(st.integers(0, 4)))),
             )
         )
     resets = sorted(
