@@ -144,7 +144,7 @@ def _proven(requests: pa.Table, rows: pa.Table, group: NDArray[np.int64], scenar
     tokens = ("tokens", "written_tokens", "written_1h_tokens")
     summed = (
         spans.append_column("group", group_of)
-        .group_by(["group", "hit", "cause"])
+        .group_by(["group", "hit", "cause"], use_threads=False)  # threads end in any order
         .aggregate([(name, "sum") for name in tokens])
     )
     return summed.rename_columns({f"{name}_sum": name for name in tokens})

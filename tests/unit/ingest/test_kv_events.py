@@ -157,13 +157,14 @@ def test_malformed_events_are_rejects(tmp_path: Path, changes: dict[str, Any]) -
 
 
 def test_counters_of_a_range_query_become_samples(tmp_path: Path) -> None:
-    """Old and new names of the metrics, any label for the replica; a rate has no name and is no counter."""
+    """Old and new names of the metrics, any label for the replica; a rate is no counter, and NaN is no sample."""
     series = [
         ({"__name__": "vllm:prefix_cache_hits_total", "pod": "a", "engine": "1"}, [[10, "5"], [20, "7.0"]]),
         ({"__name__": "vllm:gpu_prefix_cache_queries_total", "instance": "b:8000"}, [[10, "1e3"]]),
         ({"pod": "a"}, [[10, "0.5"]]),
         ({"__name__": "vllm:e2e_request_latency_seconds"}, [[10, "1"]]),
         ({"__name__": "vllm:num_preemptions_total"}, [[10, "NaN"]]),
+        ({"__name__": "vllm:num_preemptions_total"}, [[10, "-1"]]),
     ]
     result = [
         {"metric": metric, "values": [[1_795_946_400 + at, v] for at, v in values]}
@@ -177,8 +178,8 @@ def test_counters_of_a_range_query_become_samples(tmp_path: Path) -> None:
     found = ingest(tmp_path / "ws", log)
     assert (found.account.format, found.account.records, found.account.skipped, found.account.rejected) == (
         "prometheus",
+        6,
         5,
-        4,
         1,
     )
     (table,) = (tmp_path / "ws" / "series").glob("*.parquet")
@@ -206,3 +207,23 @@ def test_gauges_that_look_like_hits_are_skipped_with_what_they_mean(tmp_path: Pa
     reasons = ingest(tmp_path / "ws", log).account.reasons
     assert sum("running requests hold: 0 between requests" in reason for reason in reasons) == 1
     assert {reason.split(":")[0].split(" ")[0] for reason in reasons} == {"gauge", "counter", "hit", "series"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (
+            {"status": "error", "errorType": "bad_data", "error": "{{x"},
+            "an error in place of an answer: bad_data",
+        ),
+        ({"status": "error", "errorType": "{{x"}, "an error in place of an answer: of an unknown type"),
+        ({"status": "success", "data": {"resultType": "vector", "result": []}}, "ask query_range"),
+    ],
+)
+def test_answers_without_a_range_say_what_they_are(answer: dict[str, Any], told: str, tmp_path: Path) -> None:
+    """An error, or the answer to another question, is a rejected record that names it, not a damaged log."""
+    log = tmp_path / "q.json"
+    log.write_text(json.dumps(answer), encoding="utf-8")
+    found = ingest(tmp_path / "ws", log)
+    assert (found.account.format, found.account.records, found.account.rejected) == ("prometheus", 1, 1)
+    assert told in found.rejects[0]["reason"]

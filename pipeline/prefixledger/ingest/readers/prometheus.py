@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -35,6 +36,18 @@ _NO_HITS: Final = {
 """What looks like a measure of the cache and is none that a replay can stand beside."""
 _REPLICA_LABELS: Final = ("replica", "pod", "pod_name", "hostname", "instance")
 _RANK_LABELS: Final = ("dp_rank", "engine")
+_ERRORS: Final = frozenset(
+    {
+        "timeout",
+        "canceled",
+        "execution",
+        "bad_data",
+        "internal",
+        "unavailable",
+        "not_found",
+        "too_many_requests",
+    }
+)
 _RANK: Final = re.compile(r"\d{1,4}")
 
 
@@ -70,14 +83,16 @@ class PrometheusReader:
     )
 
     def recognise(self, head: Head) -> str | None:
-        """Take answers whose result is a matrix."""
-        fit = sum(1 for value in head.values if _is_matrix(value))
+        """Take answers of the API, also those that say that something went wrong."""
+        fit = sum(1 for value in head.values if _is_matrix(value) or _complaint(value))
         if fit == 0 or 2 * fit < len(head.values):
             return None
-        return "it is the answer to a range query of Prometheus"
+        return "it is the answer to a query of Prometheus"
 
     def read(self, value: Any, context: Context) -> Iterator[Outcome]:  # noqa: ARG002
         """Turn each series of an answer into samples."""
+        if complaint := _complaint(value):
+            raise BadRecordError(complaint)
         if not _is_matrix(value):
             raise BadRecordError("no range query: data.resultType is no matrix")
         for one in mapping(value, "data")["result"]:
@@ -92,6 +107,21 @@ def _is_matrix(value: Any) -> bool:
     return (
         isinstance(data, dict) and data.get("resultType") == "matrix" and isinstance(data.get("result"), list)
     )
+
+
+def _complaint(value: Any) -> str | None:
+    """Return why an answer has no range of samples, or None."""
+    status, data = (value.get("status"), value.get("data")) if isinstance(value, dict) else (None, None)
+    if status == "error" and "errorType" in value:
+        kind = value["errorType"]
+        return f"an error in place of an answer: {kind if kind in _ERRORS else 'of an unknown type'}"
+    if (
+        status == "success"
+        and isinstance(data, dict)
+        and data.get("resultType") in {"vector", "scalar", "string"}
+    ):
+        return "the answer to a query of one moment: ask query_range"
+    return None
 
 
 def _series(one: dict[str, Any]) -> Skip:
@@ -109,17 +139,21 @@ def _series(one: dict[str, Any]) -> Skip:
     if not isinstance(values, list):
         raise wrong_type("values", values, "a list of samples")
     return Skip(
-        "series of a counter", series=tuple(_sample(pair, metric, replica, number) for pair in values)
+        "series of a counter",
+        series=tuple(row for pair in values if (row := _sample(pair, metric, replica, number)) is not None),
     )
 
 
-def _sample(pair: Any, metric: str, replica: str | None, rank: int | None) -> SeriesRow:
+def _sample(pair: Any, metric: str, replica: str | None, rank: int | None) -> SeriesRow | None:
+    """Return a sample; None for one that says that there is no value, which says nothing of the others."""
     if not isinstance(pair, list) or len(pair) != 2:  # noqa: PLR2004  # [time, value]
         raise wrong_type("values", pair, "pairs of time and value")
     try:
         value = float(pair[1])
     except (TypeError, ValueError):
         raise wrong_type("value", pair[1], "a number") from None
+    if math.isnan(value):
+        return None
     if not 0 <= value < 1 << 62:
         raise BadRecordError(f"absurd number: a counter is {shown(pair[1])}")
     return SeriesRow(clock_us(pair[0], "s", "time"), metric, replica, rank, value)
