@@ -78,7 +78,12 @@ def shared(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> int:
 
 
 def changes(
-    new: list[tuple[int, int]], old: list[tuple[int, int]], least: int, *, by_ids: bool
+    new: list[tuple[int, int]],
+    old: list[tuple[int, int]],
+    kinds: tuple[list[int], list[int]],
+    least: int,
+    *,
+    by_ids: bool,
 ) -> list[tuple[int, int, int, int, int]]:
     """Return token, new tokens, old tokens, tokens known again and new tokens before those of each change.
 
@@ -87,16 +92,17 @@ def changes(
     Args:
         new: Pieces of a prompt: content and length.
         old: The same of the one before.
+        kinds: Part of the prompt that each piece is in, of both.
         least: Tokens that must be known again.
         by_ids: Whether pieces are blocks known by their ids.
     """
-    layers, after, at, gap = [[0, 0, 0, 0, 0, False]], 0, 0, 0
+    layers, after, at, gap = [[0, 0, 0, 0, 0, False, None]], 0, 0, 0
     contents = [content for content, _ in old]
     held = {content for content, _ in new}
     gap_from = 0
     left = set(range(len(old)))
-    for content, length in new:
-        at += length
+    for number, (content, length) in enumerate(new):
+        kind = kinds[0][number]
         places = [place for place in sorted(left) if contents[place] == content]
         ahead = [place for place in places if place >= after]
         if after in places:
@@ -104,24 +110,34 @@ def changes(
         elif places:
             where = (ahead or places)[0]
         else:
+            if gap and layers[-1][5] and kind != kinds[0][number - 1]:
+                layers[-1][1] += gap
+                gap_from, gap = at, 0
+            at += length
             gap += length
             continue
+        at += length
         if gap or where != after:
-            skipped = old[after:where]
+            crossed = layers[-1][5] and kind != layers[-1][6]
+            skipped = [
+                (c, n)
+                for (c, n), k in zip(old[after:where], kinds[1][after:where], strict=True)
+                if not crossed or (c not in held and k == kind)
+            ]
             total, gone = sum(n for _, n in skipped), sum(n for c, n in skipped if c not in held)
             moved = where < after or (total > 0 and 2 * gone <= total)
-            if len(layers) > 1 and moved and layers[-1][-1] and gap <= (0 if by_ids else EDIT):
+            if moved and layers[-1][5] and not crossed and gap <= (0 if by_ids else EDIT):
                 layers[-1][1] += gap
                 layers[-1][2] += total
             else:
-                layers.append([gap_from, gap, total, 0, gap, moved])
+                layers.append([gap_from, gap, total, 0, gap, moved, kind])
         layers[-1][3] += length
         left.remove(where)
         gap_from, gap, after = at, 0, where + 1
     while len(layers) > 1:
         for last in range(len(layers) - 1, 0, -1):
             behind = sum(layer[3] for layer in layers[last:])
-            if behind < least or (behind < layers[last][1] and not layers[last][-1]):
+            if behind < least or (behind < layers[last][1] and not layers[last][5]):
                 layers = layers[:last]
                 break
         else:

@@ -101,8 +101,9 @@ def _told(
     others = reference[proven]
     node, session, _, namespace = streams
     least = _least(session, namespace, proven, others)
+    kind = read_only(contents.kind, np.int8)
     counts, layers = kernel.align(
-        *forest, contents.n_pieces, node[proven], node[others], least, contents.blocks_from
+        *forest, kind, contents.n_pieces, node[proven], node[others], least, contents.blocks_from
     )
     pairs = zip(proven.tolist(), others.tolist(), layers, counts, strict=True)
     return {

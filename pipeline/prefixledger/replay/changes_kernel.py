@@ -188,7 +188,7 @@ def _place(place, again, taken, row, here, after):  # type: ignore[no-untyped-de
 
 
 @njit(cache=True, nogil=True)
-def align(parent, end, piece, n_pieces, new_node, old_node, least, blocks_from):  # type: ignore[no-untyped-def]
+def align(parent, end, piece, kind, n_pieces, new_node, old_node, least, blocks_from):  # type: ignore[no-untyped-def]
     """Set prompts beside earlier ones, piece by piece, and tell what was changed between them.
 
     A change is a place where the pieces of the new prompt stop following each other as they did in the old one, and
@@ -200,6 +200,7 @@ def align(parent, end, piece, n_pieces, new_node, old_node, least, blocks_from):
         parent: int64[n], see ``find_references``.
         end: int64[n].
         piece: int64[n].
+        kind: int8[n], part of the prompt that each piece is in: what was moved in one has moved nothing in the next.
         n_pieces: Distinct pieces.
         new_node: int64[k], last piece of each prompt.
         old_node: int64[k], last piece of the prompt beside it.
@@ -242,24 +243,36 @@ def align(parent, end, piece, n_pieces, new_node, old_node, least, blocks_from):
             elif stamp[here] == row:
                 where = _place(place, again, taken, row, here, after)
             if where < 0:
+                above = parent[node]
+                if gap_pieces > 0 and out[row, layers, MOVED] == 1 and kind[node] != kind[above]:
+                    out[row, layers, GAP] += gap_tokens
+                    if gap_tokens <= EDIT_TOKENS:
+                        out[row, layers, ZONE_END] = end[above]
+                    gap_from, gap_tokens, gap_pieces = end[above], 0, 0
                 if gap_pieces == 0:
                     gap_node = node
                 gap_tokens += length
                 gap_pieces += 1
                 continue
             if gap_pieces > 0 or where != after:
-                skipped, gone = 0, 0
+                behind_moved = layers > 0 and out[row, layers, MOVED] == 1
+                crossed = behind_moved and kind[node] != kind[out[row, layers, NEXT]]
+                skipped, gone, old_pieces = 0, 0, 0
                 first_old = np.int64(-1)
                 for other in range(after, where):
                     old = old_path[n_old - 1 - other]
+                    lost = uses[piece[old]] != row
+                    if crossed and (not lost or kind[old] != kind[node]):
+                        continue
                     if first_old < 0:
                         first_old = old
+                    old_pieces += 1
                     skipped += _length(parent, end, old)
-                    if uses[piece[old]] != row:
+                    if lost:
                         gone += _length(parent, end, old)
                 moved = where < after or (skipped > 0 and 2 * gone <= skipped)
                 near = gap_tokens <= (EDIT_TOKENS if node < blocks_from else 0)
-                merge = moved and near and layers > 0 and out[row, layers, MOVED] == 1
+                merge = moved and near and behind_moved and not crossed
                 if not merge and layers + 1 < LAYERS:
                     layers += 1
                     out[row, layers, AT] = gap_from
@@ -267,7 +280,7 @@ def align(parent, end, piece, n_pieces, new_node, old_node, least, blocks_from):
                     out[row, layers, FIRST_OLD] = first_old
                     out[row, layers, NEXT] = node
                     out[row, layers, MOVED] = moved
-                    out[row, layers, PIECES] = gap_pieces if gap_pieces == where - after else 0
+                    out[row, layers, PIECES] = gap_pieces if gap_pieces == old_pieces else 0
                     out[row, layers, GAP] = gap_tokens
                     out[row, layers, LEAD] = gap_tokens
                     out[row, layers, GAP_BEFORE] = skipped

@@ -33,6 +33,15 @@ def forest(prompts: list[list[int]]):
     return tuple(read_only(column, np.int64) for column in (parent, end, piece, last))
 
 
+def path(parent, last: int) -> list[int]:
+    """Return the nodes up to one, the first of the prompt first."""
+    nodes: list[int] = []
+    while last >= 0:
+        nodes.insert(0, last)
+        last = int(parent[last])
+    return nodes
+
+
 def sized(prompt: list[int]) -> list[tuple[int, int]]:
     """Return pieces with their lengths."""
     return [(content, LENGTHS[content]) for content in prompt]
@@ -59,15 +68,21 @@ def test_references_are_those_of_the_twin(data: st.DataObject) -> None:
 
 
 @settings(deadline=None, max_examples=200)
-@given(PROMPT, PROMPT, st.sampled_from([twin.LEAST, twin.LEAST_OWN]), st.booleans())
-def test_changes_are_those_of_the_twin(new: list[int], old: list[int], least: int, by_ids: bool) -> None:
+@given(st.data(), PROMPT, PROMPT, st.sampled_from([twin.LEAST, twin.LEAST_OWN]), st.booleans())
+def test_changes_are_those_of_the_twin(
+    data: st.DataObject, new: list[int], old: list[int], least: int, by_ids: bool
+) -> None:
     """Inserted, dropped, moved and repeated pieces, of text or known by ids, between strangers and turns of a session."""
     parent, end, piece, node = forest([new, old])
+    kind = read_only(
+        data.draw(st.lists(st.integers(-1, 2), min_size=parent.size, max_size=parent.size)), np.int8
+    )
     blocks_from = 0 if by_ids else parent.size
     counts, layers = kernel.align(
-        parent, end, piece, 8, node[:1], node[1:], read_only([least], np.int64), blocks_from
+        parent, end, piece, kind, 8, node[:1], node[1:], read_only([least], np.int64), blocks_from
     )
-    expected = twin.changes(sized(new), sized(old), least, by_ids=by_ids)
+    kinds = tuple([int(kind[at]) for at in path(parent, last)] for last in node.tolist())
+    expected = twin.changes(sized(new), sized(old), kinds, least, by_ids=by_ids)
     columns = [kernel.AT, kernel.GAP, kernel.GAP_BEFORE, kernel.KEPT, kernel.LEAD]
     assert [tuple(row) for row in layers[0, : counts[0], columns].T.tolist()] == expected
 
