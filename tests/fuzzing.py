@@ -222,7 +222,8 @@ def _change_place(holder: Any, key: Any, places: list[tuple[Any, Any]], draw: ra
         with contextlib.suppress(KeyError, IndexError, TypeError):
             holder[key], other[name] = other[name], held
     elif how == 3 and isinstance(held, int | float):
-        holder[key] = draw.choice((held + 0.5, -held, float(held), held * 1_000_000, [held] * 3))
+        near = float(held) if abs(held) < 1e300 else 0.0  # an integer that was put here may be of 400 digits
+        holder[key] = draw.choice((near + 0.5, -held, near, held * 1_000_000, [held] * 3))
     elif how == 4:
         holder[key] = draw.choice(
             ([held], str(held), {"a": held, "type": held if isinstance(held, str) else "x"})
