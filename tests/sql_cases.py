@@ -60,6 +60,7 @@ _MADE_IN_PYTHON = {
         "provider",
         "model",
         "service_tier",
+        "inference_geo",
         "slot",
         "basis",
         "above_tokens",

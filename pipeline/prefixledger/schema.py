@@ -100,6 +100,7 @@ REQUESTS = Table(
         Column("adapter", "text", "LoRA adapter", nullable=True),
         Column("cache_salt", "text", "salt that separates caches", nullable=True),
         Column("service_tier", "text", "tier as logged", nullable=True),
+        Column("inference_geo", "text", "where it was computed, as the service says", nullable=True),
         Column("labels", "labels", "other short scalar fields of the envelope with 2 to 50 values"),
         Column("namespace", "text", "everything that must be equal before keys may be compared"),
         Column("block_size", "small", "tokens per block; 0 where the row has no keys"),

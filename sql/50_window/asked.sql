@@ -9,7 +9,7 @@
 --   pooled_hit_tokens, per_replica_hit_tokens, resets_hit_tokens, ttl_hit_tokens, capacity_hit_tokens,
 --   usage_state, observed_hit_tokens, unexplained_tokens, unpredicted_hit_tokens, queued_at, finished_at,
 --   route_branch, conversation, storage_token_s, block_size, provider,
---   model, release, client, tenant, adapter, service_tier, labels, slot, observed_write_5m_tokens,
+--   model, release, client, tenant, adapter, service_tier, inference_geo, labels, slot, observed_write_5m_tokens,
 --   observed_write_1h_tokens, observed_write_other_tokens, card
 select windowed.*, prices.card
 from windowed
@@ -18,6 +18,7 @@ left join prices
     and prices.provider is not distinct from windowed.provider
     and prices.model is not distinct from windowed.model
     and prices.service_tier is not distinct from windowed.service_tier
+    and prices.inference_geo is not distinct from windowed.inference_geo
     and prices.slot = windowed.slot
     and prices.basis = windowed.basis
     and windowed.prompt_tokens > prices.above_tokens

@@ -10,7 +10,7 @@
 --   pooled_hit_tokens, per_replica_hit_tokens, resets_hit_tokens, ttl_hit_tokens, capacity_hit_tokens,
 --   usage_state, observed_hit_tokens, unexplained_tokens, unpredicted_hit_tokens, queued_at, finished_at,
 --   route_branch, conversation, storage_token_s, block_size, provider,
---   model, release, client, tenant, adapter, service_tier, labels, slot, observed_write_5m_tokens,
+--   model, release, client, tenant, adapter, service_tier, inference_geo, labels, slot, observed_write_5m_tokens,
 --   observed_write_1h_tokens, observed_write_other_tokens
 select
     lookups.* exclude (source_file),
@@ -22,6 +22,7 @@ select
     requests.tenant,
     requests.adapter,
     requests.service_tier,
+    requests.inference_geo,
     requests.labels,
     epoch_us(lookups.started_at) // $slot_us as slot,
     requests.cache_write_5m_tokens_observed as observed_write_5m_tokens,

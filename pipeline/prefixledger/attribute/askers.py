@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from prefixledger.replay.lookups import Log
 
 COLUMNS = (
-    "client", "tenant", "service_tier", "cached_tokens_observed", "cache_write_5m_tokens_observed",
+    "client", "tenant", "service_tier", "inference_geo", "cached_tokens_observed", "cache_write_5m_tokens_observed",
     "cache_write_1h_tokens_observed", "cache_write_other_tokens_observed",
 )  # fmt: skip
 """Columns of requests that are read beside those of every replay."""
@@ -39,7 +39,7 @@ _NOTHING_PROVEN = pa.schema(
         ("written_1h_tokens", pa.int64()),
     ]
 ).empty_table()
-_USE = ("pool", "provider", "model", "service_tier", "slot", "basis")
+_USE = ("pool", "provider", "model", "service_tier", "inference_geo", "slot", "basis")
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ class PriceTables:
 
     Attributes:
         used: The cards in the order of their numbers.
-        prices: Columns pool, provider, model, service_tier, slot, basis, above_tokens, upto_tokens, card: which card when.
+        prices: Columns pool, provider, model, service_tier, inference_geo, slot, basis, above_tokens, upto_tokens, card: which card when.
         cards: Columns card, currency, base_price, read_price, write_price, write_1h_price, output_price,
             storage_price (a second), short_ttl_us, long_ttl_us (what its two prices of writes pay for).
     """
@@ -61,7 +61,7 @@ def price_tables(uses: pa.Table, scenario: Scenario) -> PriceTables:
     """Resolve the prices that a window needs.
 
     Args:
-        uses: Columns pool, provider, model, service_tier, slot, basis; one row for each combination that occurs.
+        uses: Columns pool, provider, model, service_tier, inference_geo, slot, basis; one row for each combination that occurs.
         scenario: Its pools and prices.
 
     Raises:
@@ -185,6 +185,7 @@ def _tiers(scenario: Scenario, pool: Pool, use: dict[str, Any]) -> tuple[Tier, .
         "provider": use["provider"],
         "at_us": use["slot"] * SLOT_US,
         "service_tier": use["service_tier"],
+        "geo": use["inference_geo"],
     }
     try:
         return resolve(pricing, **asked)

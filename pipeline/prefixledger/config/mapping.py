@@ -27,6 +27,7 @@ TEXTS: Final = (
     "adapter",
     "cache_salt",
     "service_tier",
+    "inference_geo",
     "namespace",
 )
 COUNTS: Final = (

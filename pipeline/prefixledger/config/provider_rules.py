@@ -80,6 +80,7 @@ class RuleRow(Part):
     write: dict[Duration, Amount] | None = None
     read: Amount | None = None
     storage: Amount | None = None
+    geography: dict[str, Amount] | None = None
     weekend_as: time | None = None
 
     def applies(self, providers: tuple[str, ...], model: str, day: date, mode: Mode) -> bool:
@@ -168,6 +169,7 @@ class ProviderRules:
     write: Said | None = None
     read: Said | None = None
     storage: Said | None = None
+    geography: Said | None = None
     weekend_as: Said | None = None
 
     def said(self) -> dict[str, Said]:

@@ -111,6 +111,7 @@ def resolve(
     provider: str | None,
     at_us: int,
     service_tier: str | None = None,
+    geo: str | None = None,
 ) -> tuple[Tier, ...]:
     """Return the rate cards of one model at one time, by length of prompt, shortest first.
 
@@ -120,18 +121,24 @@ def resolve(
         provider: Provider as logged.
         at_us: Time of the request, microseconds since 1970: prices have dates.
         service_tier: Tier as logged: batch, flex, priority … where the provider charges by it.
+        geo: Where the service says that it computed, where the provider charges by it and the scenario gives no factor.
 
     Raises:
         UsageError: The price list lacks the model; the nearest names are listed.
     """
     return tuple(
         Tier(tier.above_tokens, adjusted(tier.card, pricing, service_tier))
-        for tier in _listed_price(pricing, model, provider, at_us, service_tier)
+        for tier in _listed_price(pricing, model, provider, at_us, service_tier, geo)
     )
 
 
 def _listed_price(
-    pricing: Pricing, model: str | None, provider: str | None, at_us: int, service_tier: str | None
+    pricing: Pricing,
+    model: str | None,
+    provider: str | None,
+    at_us: int,
+    service_tier: str | None,
+    geo: str | None,
 ) -> tuple[Tier, ...]:
     rates = pricing.rates
     told = None if is_batch(service_tier) and pricing.batch_factor is not None else service_tier
@@ -146,7 +153,30 @@ def _listed_price(
             "a request names no model, so it has no rate",
             hint='give one for all: [pricing] rates = "<model>" or {base=…}',
         )
-    return listed_model(model, provider, at_us, told).tiers
+    listed = listed_model(model, provider, at_us, told)
+    return listed.tiers if pricing.region_factor is not None else _computed_in(listed, geo)
+
+
+def _computed_in(listed: Listed, geo: str | None) -> tuple[Tier, ...]:
+    """Return the prices of where a request was computed; anywhere else, or nowhere told, is the listed price."""
+    rule = listed.rules.geography
+    if rule is None or (factor := rule.value.get((geo or "").lower())) is None:
+        return listed.tiers
+    said = f", in {geo} x{factor:f} ({'; '.join(map(str, rule.sources))})"
+    return tuple(Tier(t.above_tokens, _times(t.card, factor, t.card.source + said)) for t in listed.tiers)
+
+
+def _times(card: RateCard, factor: Decimal, source: str) -> RateCard:
+    return replace(
+        card,
+        base=card.base * factor,
+        read=card.read * factor,
+        write=card.write * factor,
+        write_1h=card.write_1h * factor,
+        output=card.output * factor,
+        source=source,
+        storage_hour=None if card.storage_hour is None else card.storage_hour * factor,
+    )
 
 
 def adjusted(card: RateCard, pricing: Pricing, service_tier: str | None = None) -> RateCard:
@@ -170,17 +200,7 @@ def adjusted(card: RateCard, pricing: Pricing, service_tier: str | None = None) 
         said.append(f"{pricing.exchange_rate:f} {pricing.currency} for 1 {card.currency}")
     if len(said) == 1:
         return card
-    return replace(
-        card,
-        currency=pricing.currency or card.currency,
-        base=card.base * factor,
-        read=card.read * factor,
-        write=card.write * factor,
-        write_1h=card.write_1h * factor,
-        output=card.output * factor,
-        source=", ".join(said),
-        storage_hour=None if card.storage_hour is None else card.storage_hour * factor,
-    )
+    return replace(_times(card, factor, ", ".join(said)), currency=pricing.currency or card.currency)
 
 
 def is_batch(service_tier: str | None) -> bool:

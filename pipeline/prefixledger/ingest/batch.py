@@ -42,6 +42,7 @@ ROW_FIELDS: Final = (
     "adapter",
     "cache_salt",
     "service_tier",
+    "inference_geo",
     "namespace",
     "output_tokens",
     "cached_tokens",

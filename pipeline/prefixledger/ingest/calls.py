@@ -99,7 +99,7 @@ def _row(exchange: Exchange, url: str | None, dialect: str | None) -> Row | None
         set_usage(row, usage)
     _set_ids(row, exchange, url)
     set_times(row, exchange)
-    row.service_tier = _tier(exchange)
+    row.service_tier, row.inference_geo = _tier(exchange), _geo(exchange)
     row.prompt_complete = not (
         is_continued(request) or request.get("cachedContent") or request.get("cached_content")
     )
@@ -173,7 +173,13 @@ def _model(exchange: Exchange, url: str | None) -> str | None:
     return model
 
 
+def _geo(exchange: Exchange) -> str | None:
+    return _name((exchange.usage or {}).get("inference_geo"))
+
+
 def _tier(exchange: Exchange) -> str | None:
+    if (exchange.usage or {}).get("speed") == "fast":
+        return "fast"
     held = (exchange.usage or {}, exchange.answer or {}, exchange.request or {})
     values = (source.get(name) for source in held for name in ("service_tier", "serviceTier", "trafficType"))
     return next((name for value in values if (name := _name(value))), None)
@@ -246,7 +252,7 @@ def _rows_of_prompts(row: Row, prompts: list[list[Any]]) -> Iterator[Row]:
         own = Row(started_us=row.started_us, prompt_tokens=len(ids), token_ids=ids)
         for name in (
             "finished_us", "provider", "model", "release", "client", "tenant", "session_id", "replica", "cache_salt",
-            "service_tier", "bypassed", "status", "untimed", "rough_start", "local_clock", "extras",
+            "service_tier", "inference_geo", "bypassed", "status", "untimed", "rough_start", "local_clock", "extras",
         ):  # fmt: skip
             setattr(own, name, getattr(row, name))
         own.request_id = None if row.request_id is None else f"{row.request_id}-{number}"

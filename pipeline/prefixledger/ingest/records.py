@@ -190,6 +190,7 @@ class Row:
     adapter: str | None = None
     cache_salt: str | None = None
     service_tier: str | None = None
+    inference_geo: str | None = None
     namespace: str | None = None
     output_tokens: int | None = None
     cached_tokens: int | None = None

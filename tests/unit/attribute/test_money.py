@@ -30,6 +30,8 @@ INVOICE = (
     ("anthropic", "claude-opus-5-5", 1000, 2000, 300, 400, None, 50, None, "10100"),
     # Half of all: 2000 + 200 + 750 + 1600 + 500
     ("anthropic", "claude-opus-5-5", 1000, 2000, 300, 400, None, 50, "batch", "5050"),
+    # All of it computed in the United States, as the service says: 10100 · 1.1
+    ("anthropic", "claude-opus-5-5", 1000, 2000, 300, 400, None, 50, "us", "11110"),
     # At 100,000 tokens the cheap price holds, one more makes every token five times as dear, read ones too.
     ("anthropic", "claude-haiku-5-5", 1, 99_999, None, None, None, 0, None, "1000.09"),
     ("anthropic", "claude-haiku-5-5", 1, 100_000, None, None, None, 0, None, "5000.5"),
@@ -87,7 +89,13 @@ def money(marts: Marts, field: str, column: str = "actual_cost") -> dict[str | N
 def test_the_bill_of_a_log_is_the_hand_sum(tmp_path: Path) -> None:
     """By provider and in all, in the cuts, in the bill of the books and in that of the usage alone."""
     rows = [
-        {**usage(NOON + n * MINUTE, *parts), "provider": provider, "model": model, "service_tier": tier}
+        {
+            **usage(NOON + n * MINUTE, *parts),
+            "provider": provider,
+            "model": model,
+            "service_tier": tier,
+            "inference_geo": "us" if tier == "us" else "not_available",
+        }
         for n, (provider, model, *parts, tier, _) in enumerate(INVOICE)
     ]
     marts = marts_of(tmp_path, rows)

@@ -17,6 +17,7 @@ SCHEMA = pa.schema(
         ("provider", pa.string()),
         ("model", pa.string()),
         ("service_tier", pa.string()),
+        ("inference_geo", pa.string()),
         ("slot", pa.int64()),
         ("basis", pa.string()),
     ]
@@ -25,7 +26,7 @@ NOW = 1_795_000_000_000_000 // SLOT_US  # November 2026
 
 
 def _uses(*rows: tuple) -> pa.Table:
-    named = [(*row[:3], None, *row[3:]) for row in rows]
+    named = [(*row[:3], None, None, *row[3:]) for row in rows]
     return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in named], schema=SCHEMA)
 
 

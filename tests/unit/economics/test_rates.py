@@ -178,6 +178,26 @@ def test_factors_discount_and_currency() -> None:
     assert _per_million(standard.card)[0] == "3.168"
 
 
+@pytest.mark.parametrize(
+    ("model", "provider", "geo", "factor", "base"),
+    [
+        ("claude-opus-5-5", "anthropic", "us", None, "4.4"),
+        ("claude-opus-5-5", "anthropic", "global", None, "4"),
+        ("claude-opus-5-5", "anthropic", "us", "1.2", "4.8"),
+        ("gpt-6.1-sol", "openai", "us", None, "2"),
+    ],
+    ids=["where it must be", "anywhere", "as the scenario says", "nothing is said of it"],
+)
+def test_where_it_was_computed_has_a_price(
+    model: str, provider: str, geo: str, factor: str | None, base: str
+) -> None:
+    """What the service says of its place decides, unless the scenario gives the factor; never both."""
+    pricing = Pricing(rates="by-model", region_factor=None if factor is None else Decimal(factor))
+    found = rates.resolve(pricing, model=model, provider=provider, at_us=NOW, geo=geo)
+    assert _per_million(found[0].card)[0] == base
+    assert ("pricing, platform.claude.com" in found[0].card.source) == (base == "4.4")
+
+
 def test_prefill_tokens_are_no_money() -> None:
     """A discount on an invoice does not make fewer tokens of those that an engine computes."""
     pricing = Pricing(rates=ENGINE_RATES, discount=0.2, currency="EUR", exchange_rate=0.9)

@@ -308,3 +308,31 @@ def test_no_usage_object_is_too_odd(usage: dict[str, Any]) -> None:
     with contextlib.suppress(BadRecordError):
         found = read_usage(usage)
     assert found is None or found.prompt is None or found.prompt >= 0
+
+
+def test_what_a_price_goes_by_is_read_from_usage(tmp_path: Path) -> None:
+    """Where it was computed, and fast mode, which is a tier of its own; what is not said stays unknown."""
+    told = [
+        {"inference_geo": "us", "service_tier": "standard"},
+        {"speed": "fast", "service_tier": "standard"},
+        {},
+    ]
+    lines = [
+        {
+            "ts": 1_795_953_600 + at,
+            "request": {"model": "claude-opus-5-5"},
+            "response": {
+                "type": "message",
+                "id": f"m{at}",
+                "model": "claude-opus-5-5",
+                "usage": {"input_tokens": 10, "output_tokens": 1, **usage},
+            },
+        }
+        for at, usage in enumerate(told)
+    ]
+    found = ingest(tmp_path / "ws", write_lines(tmp_path / "log.jsonl", lines)).requests
+    assert [(row["inference_geo"], row["service_tier"]) for row in found] == [
+        ("us", "standard"),
+        (None, "fast"),
+        (None, None),
+    ]
