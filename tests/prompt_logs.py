@@ -19,7 +19,7 @@ BLOCK = 16
 START = datetime(2026, 11, 20, 9, 59, tzinfo=UTC)
 MAP = """
 format = "jsonl"
-block_size = 16
+block_size = {1}
 [columns]
 started_at = {{ from = "ts", unit = "iso" }}
 request_id = "id"
@@ -94,11 +94,13 @@ def plain(_turn: int, text: str) -> str:
     return text
 
 
-def replayed(folder: Path, rows: list[dict[str, Any]], path: str) -> list[dict[str, Any]]:
+def replayed(
+    folder: Path, rows: list[dict[str, Any]], path: str, block_size: int = BLOCK
+) -> list[dict[str, Any]]:
     """Replay a log and return its misses with the tenant of each."""
     rows = sorted(rows, key=lambda row: row["ts"])
     (folder / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    (folder / "map.toml").write_text(MAP.format(path), encoding="utf-8")
+    (folder / "map.toml").write_text(MAP.format(path, block_size), encoding="utf-8")
     workspace = folder / "workspace"
     api.replay([folder / "log.jsonl"], map=folder / "map.toml", workspace=workspace, jobs=1)
     (file,) = (workspace / "replays").glob("*/misses.parquet")

@@ -55,6 +55,7 @@ _MADE_IN_PYTHON = {
     "sharing": ("pool",),
     "keeping": ("pool", "interval_us", "most_calls"),
     "salts": ("request_row", "cache_salt"),
+    "sessions": ("request_row", "session_id"),
     "prices": (
         "pool",
         "provider",

@@ -1,7 +1,7 @@
 -- Question: which few things carry most of what misses cost?
 -- Row: one thing that somebody can change: a reset, a kind of change of prompts in one release, a replica that
---   was asked instead of another, or had no room, a tenant that came too late; the most tokens first. cost is what its
---   misses cost above the price of a read.
+--   was asked instead of another, or had no room, a tenant or a client that came too late; the most tokens first.
+--   cost is what its misses cost above the price of a read.
 -- Inputs: segments, asked, cards.
 -- Columns: cause, thing, release, tokens, requests, currency, cost, first_at, last_at
 with missed as (
@@ -10,7 +10,7 @@ with missed as (
         case segments.cause
             when 'invalidated' then concat_ws(' ', segments.detail, segments.event_id)
             when 'key_changed' then concat_ws(', ', segments.detail, segments.changed_part, segments.varies)
-            when 'expired' then 'tenant ' || coalesce(asked.tenant, '(none)')
+            when 'expired' then coalesce('tenant ' || asked.tenant, 'client ' || asked.client, 'all requests')
             else 'replica ' || segments.replica
         end as thing,
         if(segments.cause = 'key_changed', asked.release, null) as release,

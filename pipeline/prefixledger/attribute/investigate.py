@@ -128,8 +128,10 @@ def _bind(session: Session, workspace: Workspace, folder: Path, scenario: Scenar
         raise UsageError(f"replay {folder.name!r} has no books", hint="run prefixledger replay again")
     session.bind({file: pq.read_table(folder / f"{file}.parquet") for file in _FILES})
     session.bind({"requests": read_requests(workspace, scenario)})
-    salts = load(workspace, columns=["cache_salt"], keys=False).requests.select(["cache_salt"])
-    session.bind({"salts": salts.append_column("request_row", pa.array(range(len(salts)), pa.int64()))})
+    told = load(workspace, columns=["cache_salt", "session_id"], keys=False).requests
+    told = told.append_column("request_row", pa.array(range(len(told)), pa.int64()))
+    session.bind({"salts": told.select(["request_row", "cache_salt"])})
+    session.bind({"sessions": told.select(["request_row", "session_id"])})
 
 
 def _look(session: Session, name: str, scenario: Scenario, asked: _Asked) -> Investigation:

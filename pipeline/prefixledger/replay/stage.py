@@ -34,6 +34,7 @@ from prefixledger.replay.pool_run import run_pool
 from prefixledger.replay.pools import replayed_rows
 from prefixledger.replay.seeds import drawn_again
 from prefixledger.replay.shared_nodes import shared_nodes
+from prefixledger.replay.short_sharing import short_notes
 from prefixledger.replay.store import check_name, keep, reuse
 from prefixledger.replay.summary import summarize
 from prefixledger.replay.suspects import checked_notes
@@ -210,7 +211,8 @@ def replay_log(
     if (survival := tables.survival(runs)) is not None:
         files["survival.parquet"] = survival
     checked = () if log.contents is None else checked_notes(log.contents)
-    notes = (*plan.notes, *run_notes(runs), *checked)
+    short = () if log.contents is None else short_notes(log.contents, log.lookups.block_size, ideal)
+    notes = (*plan.notes, *run_notes(runs), *checked, *short)
     return files, summarize(scenario.name, log, runs, rungs, ideal, notes, drawn)
 
 

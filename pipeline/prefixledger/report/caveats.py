@@ -19,6 +19,12 @@ _DOUBTFUL_AGREEMENT = 0.9
 FEW_LOOKUPS = 30
 """Of fewer than that nobody should conclude anything about next week."""
 
+_SHORT = 0.02
+"""Share of the prompts that the service reads less than the text repeats, from which how it is rendered may be why."""
+_RENDERED = (
+    " The service reads less than the text repeats: a template may render history otherwise than it was sent, or the same text "
+    "be cut into other tokens. --tokenizer and --template show what was really asked."
+)
 _TWICE, _OTHER_UNIT = 1.8, 0.1
 """Tokens counted for each that the log asks, above and below which they are not the same thing."""
 _COUNTER_SLACK = 0.01
@@ -119,10 +125,14 @@ def _text_caveat(view: ReportView) -> str:
     rough = sum(s.kept for s in view.sources if any(note.startswith(APPROXIMATE) for note in s.notes))
     if not rough or not total:
         return ""
+    observed = view.result.observed
+    short = observed is not None and observed.unexplained_tokens >= _SHORT * max(
+        1, observed.both_prompt_tokens
+    )
     return (
         f"Keys are approximate in inputs with {percent(rough / total)} of the requests: they are made of text, without the "
         "tokenizer and the chat template of the model, so lengths and hits in tokens are estimates."
-    )
+    ) + (_RENDERED if short else "")
 
 
 def ceiling_caveat(result: Result) -> str:
