@@ -39,7 +39,7 @@ _REPLAY_FILES = {
 _COLUMNS = (
     "request_id", "started_at", "admitted_at", "provider", "model", "release", "client", "tenant", "replica",
     "adapter", "service_tier", "inference_geo", "labels", "block_size", "prompt_tokens", "output_tokens", "cached_tokens_observed",
-    "cache_write_5m_tokens_observed", "cache_write_1h_tokens_observed", "cache_write_other_tokens_observed", "usage_state", "bypassed", "status", "keyed", "source",
+    "cache_write_5m_tokens_observed", "cache_write_1h_tokens_observed", "cache_write_other_tokens_observed", "usage_state", "bypassed", "status", "keyed", "source", "source_node", "content_node",
     "source_file", "source_line",
 )  # fmt: skip
 """What ``sql/`` reads of a request; a namespace alone is 150 characters long."""

@@ -40,6 +40,7 @@ STEPS = (
     "50_window/pieces",
     "60_marts/totals",
     "60_marts/left_out",
+    "60_marts/failures",
     "60_marts/causes",
     "60_marts/details",
     "60_marts/changed_keys",
@@ -102,6 +103,7 @@ class Marts:
         open_costs: What ``observed_bills`` may be higher by currency, where the log does not say for how long it wrote.
         totals: By basis, and in all.
         left_out: Requests that are no lookups, by reason.
+        failures: Prompts that failed again and again.
         causes: Missed tokens by cause.
         details: Missed tokens by ``cause:detail``.
         changed_keys: Missed tokens by what made their keys new.
@@ -145,6 +147,7 @@ class Marts:
     open_costs: dict[str, Decimal]
     totals: pa.Table
     left_out: pa.Table
+    failures: pa.Table
     causes: pa.Table
     details: pa.Table
     changed_keys: pa.Table

@@ -22,6 +22,7 @@ from prefixledger.config.scenario import load_scenario
 from prefixledger.report import from_marts
 from prefixledger.report.curve_points import pool_curves
 from prefixledger.report.earlier import earlier
+from prefixledger.report.failures import failures
 from prefixledger.report.findings import derive
 from prefixledger.report.keep_alive import keep_alives
 from prefixledger.report.key_changes import key_changes
@@ -98,6 +99,7 @@ def build(
         events=from_marts.events(marts),
         silent_writes=from_marts.silent_writes(marts),
         gaps=gap_ranges(marts.gaps),
+        failures=failures(marts.failures),
         keep_alive=keep_alives(marts.keep_alive),
         longer_lives=longer_lives(marts.longer_lives, marts.cards),
         ttl_changes=ttl_changes(marts.ttl_changes),

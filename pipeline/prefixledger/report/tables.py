@@ -124,6 +124,7 @@ def tables(twin: dict[str, Any]) -> tuple[Csv, ...]:
             twin["silent_writes"],
         ),
         _of("gaps.csv", "one model and range of gaps between two requests of a conversation", twin["gaps"]),
+        _of("failures.csv", "one prompt that failed again and again", twin["failures"]),
         _of(
             "keep_alive.csv",
             "one model and tenant with calls that are said to keep its prefixes alive",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from prefixledger.report import twin_parts
 from prefixledger.report.advice_parts import advice_value, recommendation_value
+from prefixledger.report.failures import failure_value
 from prefixledger.report.heat_map import rows_of
 from prefixledger.report.invoice_parts import reconciliation_value
 from prefixledger.report.keep_alive import keep_alive_value
@@ -59,6 +60,7 @@ def twin(view: ReportView, *, show_ids: bool = False) -> document.Report:
         "routing": twin_parts.routing_value(view),
         "ranking": list(ranking(view.routing)),
         "engines": None if view.engines is None else twin_parts.engines_value(view.engines),
+        "failures": [failure_value(row) for row in view.failures],
         "silent_writes": twin_parts.silent_writes_value(view),
         "gaps": [gap_value(row) for row in view.gaps],
         "keep_alive": [keep_alive_value(row) for row in view.keep_alive],

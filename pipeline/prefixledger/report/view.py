@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from prefixledger.attribute.spread import Spread
     from prefixledger.report.books import Book, Detail, Engines, Observed, SilentWrites
     from prefixledger.report.curve_parts import Curves
+    from prefixledger.report.failures import Failure
     from prefixledger.report.keep_alive import KeepAlive
     from prefixledger.report.key_changes import KeyChange
     from prefixledger.report.length_parts import LengthRange
@@ -235,6 +236,7 @@ class ReportView:
         spend: Money in all, and by model, tenant, provider, service tier and day.
         silent_writes: Caches that were written on a day and never read.
         gaps: Reads and writes by model and gap within a conversation.
+        failures: Prompts that failed again and again.
         keep_alive: Calls that are said to keep prefixes alive, due and seen.
         longer_lives: What the longer lifetime of writes would be worth, by model.
         ttl_changes: Lifetimes of writes that changed.
@@ -267,6 +269,7 @@ class ReportView:
     reconciliation: Reconciliation | None = None
     silent_writes: tuple[SilentWrites, ...] = ()
     gaps: tuple[GapRange, ...] = ()
+    failures: tuple[Failure, ...] = ()
     keep_alive: tuple[KeepAlive, ...] = ()
     longer_lives: tuple[LongerLife, ...] = ()
     ttl_changes: tuple[TtlChange, ...] = ()

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pytest
 
 from prefixledger import attribute
 from prefixledger.attribute.shared_costs import moved_costs, share
@@ -137,6 +138,38 @@ def test_a_cache_may_cost_more_than_it_saves(tmp_path: Path) -> None:
     assert money(marts, "tenant", "wasted_cost") == {"summaries": Decimal(2_400_000).normalize(), "chat": 0}
     (row,) = (row for row in marts.spend.to_pylist() if row["value"] == "summaries")
     assert (row["unread_tokens"], row["output_tokens"]) == (2_400_000, 30_000)
+
+
+@pytest.mark.parametrize(
+    ("read", "short", "hour", "other", "saved", "open_cost"),
+    [
+        # Reads save 1000 · 0.9, the writes cost 20,000 · 0.25 more than no cache: a loss of 4100 · 3
+        (1_000, 20_000, 0, None, -12_300, 0),
+        # Written for an hour: twice the price, whatever the total field says
+        (0, 0, 100_000, None, -300_000, 0),
+        # The log has a total alone: at least a quarter more, at most twice
+        (0, None, None, 100_000, -75_000, 100_000 * 0.75 * 3),
+    ],
+    ids=["a premium is no saving", "an hour", "a total alone"],
+)
+def test_savings_are_net_of_what_writing_costs(
+    tmp_path: Path,
+    read: int,
+    short: int | None,
+    hour: int | None,
+    other: int | None,
+    saved: int,
+    open_cost: float,
+) -> None:
+    """Against no cache at all, each write at the price of its lifetime; where that is not told, a range."""
+    row = {
+        **usage(NOON, 0, read, short, hour, other, 0),
+        "provider": "anthropic",
+        "model": "claude-sonnet-4-5",
+    }
+    marts = marts_of(tmp_path, [row])
+    assert money(marts, "all", "saved_cost") == {"all": Decimal(saved).normalize()}
+    assert sum(marts.open_costs.values()) * 1_000_000 == int(open_cost)
 
 
 def test_what_the_replay_wrote_is_read_or_not(tmp_path: Path) -> None:

@@ -93,6 +93,29 @@ def test_marks_in_the_words_of_another_api() -> None:
     assert "claude-sonnet-4-5: the service" not in told
 
 
+def test_one_name_of_a_model_is_served_without_a_cache() -> None:
+    """Two names of one model with one rule: the one that is never cached is told by the name it is called by."""
+    names = (
+        "arn:aws:bedrock:us-east-1:1:inference-profile/us.anthropic.claude-sonnet-4-5-v1:0",
+        "anthropic.claude-sonnet-4-5",
+    )
+    rows = [
+        _ask(
+            n * SECOND,
+            read=cached if n > 1 else 0,
+            wrote=cached if n < 2 else 0,
+            provider="bedrock",
+            model=name,
+            namespace=name,
+        )
+        for n in range(50)
+        for name, cached in [(names[n % 2], 2048 * (n % 2))]
+    ]
+    told = _notes(rows)
+    assert f"bedrock/{names[0]}: the service read and wrote nothing of any of 25 prompts" in told
+    assert f"bedrock/{names[1]}: the service" not in told
+
+
 def test_marks_that_take_effect_on_some_turns_only() -> None:
     """Every second turn writes nothing and reads nothing: so many prompts, and what they should have hit."""
     rows = [

@@ -10,6 +10,7 @@ from prefixledger.report.document.books import (
     Before,
     Breakdown,
     Compared,
+    Failure,
     Input,
     Observed,
     ObservedHour,
@@ -48,7 +49,7 @@ from prefixledger.report.document.scalars import Book, MoneyByCause, SomeTokensB
 
 __all__ = [
     "Advice", "Balance", "Before", "Book", "Bound", "Branch", "Breakdown", "Compared", "Cost", "Curves", "Decision",
-    "Effect", "Engines", "Event", "Finding", "GapRange", "Held", "Input", "InvoiceDay", "KeepAlive", "LengthRange", "LongerLife", "Mark", "MoneyByCause", "Observed",
+    "Effect", "Engines", "Event", "Failure", "Finding", "GapRange", "Held", "Input", "InvoiceDay", "KeepAlive", "LengthRange", "LongerLife", "Mark", "MoneyByCause", "Observed",
     "ObservedHour", "Policy", "Prefix", "Recommendation", "Reconciliation", "Replayed", "Replica", "ReplicaSlice", "Report",
     "Routing", "Seeds", "SilentWrite", "SomeTokensByCause", "Spend", "Timeline", "TokensByCause", "Totals", "TtlChange", "Window",
 ]  # fmt: skip

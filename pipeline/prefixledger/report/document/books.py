@@ -209,6 +209,19 @@ class Slice(TypedDict):
     by_cause: SomeTokensByCause
 
 
+class Failure(TypedDict):
+    """One prompt that failed at least 3 times; its calls are in no rate."""
+
+    model: str | None
+    tenant: str | None
+    prompt_tokens: Count
+    requests: Count
+    answered: Count
+    """How often the same prompt did not fail."""
+    first_at: Moment
+    last_at: Moment
+
+
 class Timeline(TypedDict):
     """The account over time."""
 

@@ -8,7 +8,16 @@ from pydantic import ConfigDict, Field, with_config
 from typing_extensions import TypedDict
 
 from prefixledger.report.document.advice import Advice, Finding, Recommendation
-from prefixledger.report.document.books import Before, Breakdown, Input, Replayed, Scenario, Timeline, Window
+from prefixledger.report.document.books import (
+    Before,
+    Breakdown,
+    Failure,
+    Input,
+    Replayed,
+    Scenario,
+    Timeline,
+    Window,
+)
 from prefixledger.report.document.curves import Curves
 from prefixledger.report.document.fleet import (
     Balance,
@@ -78,6 +87,7 @@ class Report(Replayed):
     ranking: list[str]
     """The routings compared in words, best hit rate first."""
     engines: Engines | None
+    failures: NotRequired[list[Failure]]
     silent_writes: list[SilentWrite]
     gaps: list[GapRange]
     longer_lives: NotRequired[list[LongerLife]]
