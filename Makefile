@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 NODE := tests/browser/node_modules/.installed
 
-.PHONY: demo test lint a11y bench schema screenshots clean
+.PHONY: demo test cluster lint a11y bench schema screenshots clean
 
 demo: $(STAMP)
 	@mkdir -p out
@@ -14,6 +14,9 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+cluster: $(STAMP)
+	$(BIN)/python -m pytest -m cluster
 
 lint: $(STAMP)
 	$(BIN)/ruff check pipeline tests benchmarks sample_traces docs

@@ -13,7 +13,8 @@ from prefixledger.investigate import investigate
 from prefixledger.progress import SILENT
 from prefixledger.reference import diff, explain, formats, print_scenario, query, rates
 from prefixledger.reports_index import index
-from prefixledger.running import running
+from prefixledger.running import running, tasks_on
+from prefixledger.trace_export import export
 from prefixledger.whatif import whatif
 from prefixledger.workspace import DEFAULT_WORKSPACE
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from prefixledger.config.scenario import Scenario
-    from prefixledger.export import ExportSummary
     from prefixledger.ingest import IngestSummary
     from prefixledger.progress import Progress
     from prefixledger.results import ReplayResult, ReportResult
@@ -53,6 +53,9 @@ def ingest(
     from_name: str | None = None,
     max_rejects: str = "1%",
     jobs: int | None = None,
+    engine: str = "local",
+    ray_address: str | None = None,
+    task_memory: str | None = None,
     force: bool = False,
     progress: Progress = SILENT,
 ) -> IngestSummary:
@@ -79,6 +82,9 @@ def ingest(
         keep_text: Keep the texts of prompts in the workspace; without it only their digests are.
         max_rejects: ``"100"`` or ``"0.5%"``; a share allows at least 10 records.
         jobs: Processes; None is all cores.
+        engine: ``local``, or ``ray`` (the extra ``prefixledger[ray]``); results are the same.
+        ray_address: Cluster, as ``host:port``; None is that of ``RAY_ADDRESS``, else one is started on this machine.
+        task_memory: What one task may take, as ``512MiB``; None is no limit.
         force: Read inputs again that were read before, and use a folder that holds files of somebody else.
         progress: Told how far it is.
 
@@ -102,8 +108,11 @@ def ingest(
     if not sources:
         raise UsageError("no SOURCE is given", hint="name log files, folders or globs, or - for stdin")
     place = workspace_at(workspace)
-    with running(place, "ingest", force=force):
-        read = stages.ingested(sources, place, options, progress)
+    with (
+        tasks_on(engine, options.jobs, ray_address, task_memory, progress) as tasks,
+        running(place, "ingest", force=force, times=tasks.times),
+    ):
+        read = stages.ingested(sources, place, options, progress, tasks)
     assert read.summary is not None
     return read.checked(read.summary)
 
@@ -133,6 +142,9 @@ def replay(
     from_name: str | None = None,
     max_rejects: str = "1%",
     jobs: int | None = None,
+    engine: str = "local",
+    ray_address: str | None = None,
+    task_memory: str | None = None,
     force: bool = False,
     progress: Progress = SILENT,
 ) -> ReplayResult:
@@ -164,6 +176,9 @@ def replay(
         from_name: See ``ingest``.
         max_rejects: See ``ingest``.
         jobs: See ``ingest``.
+        engine: See ``ingest``.
+        ray_address: See ``ingest``.
+        task_memory: See ``ingest``.
         force: See ``ingest``.
         progress: See ``ingest``.
 
@@ -186,10 +201,13 @@ def replay(
     outcomes.check_max_gap(max_gap_pp)
     logs, place = stages.resolve(sources, workspace)
     question = stages.ask(scenario, events, replica_grace)
-    with running(place, "replay", force=force):
-        read = stages.ingested(logs, place, options, progress)
-        read = stages.engine_logs_read(read, engine_log, place, options, progress)
-        replays = stages.replayed(place, question, progress, options.jobs)
+    with (
+        tasks_on(engine, options.jobs, ray_address, task_memory, progress) as tasks,
+        running(place, "replay", force=force, times=tasks.times),
+    ):
+        read = stages.ingested(logs, place, options, progress, tasks)
+        read = stages.engine_logs_read(read, engine_log, place, options, progress, tasks)
+        replays = stages.replayed(place, question, progress, options.jobs, tasks)
         compared = stages.compared(place, replays)
     result = read.checked(results.ReplayResult(place.name, read.summary, replays, compared))
     outcomes.check_gap(compared[0], max_gap_pp, result)
@@ -229,6 +247,9 @@ def report(
     from_name: str | None = None,
     max_rejects: str = "1%",
     jobs: int | None = None,
+    engine: str = "local",
+    ray_address: str | None = None,
+    task_memory: str | None = None,
     show_ids: bool = False,
     force: bool = False,
     progress: Progress = SILENT,
@@ -268,6 +289,9 @@ def report(
         from_name: See ``ingest``.
         max_rejects: See ``ingest``.
         jobs: See ``ingest``.
+        engine: See ``ingest``.
+        ray_address: See ``ingest``.
+        task_memory: See ``ingest``.
         show_ids: Show request and user ids whole.
         force: See ``ingest``; and replace files that prefixledger did not write.
         progress: See ``ingest``.
@@ -303,19 +327,22 @@ def report(
         show_ids=show_ids,
         force=force,
     )
-    with running(place, "report", force=force):
+    with (
+        tasks_on(engine, options.jobs, ray_address, task_memory, progress) as tasks,
+        running(place, "report", force=force, times=tasks.times),
+    ):
         read = outcomes.Read()
         try:
-            read = stages.ingested(logs, place, options, progress)
-            read = stages.engine_logs_read(read, engine_log, place, options, progress)
-            replays = stages.replayed(place, question, progress, options.jobs)
+            read = stages.ingested(logs, place, options, progress, tasks)
+            read = stages.engine_logs_read(read, engine_log, place, options, progress, tasks)
+            replays = stages.replayed(place, question, progress, options.jobs, tasks)
         except NoInputError:
             raise
         except InputError as problem:
             if stages.holds_requests(place) and not isinstance(problem, NoLookupError):
                 raise
             raise stages.nothing_reported(place, page, read, question, problem) from problem
-        advice = stages.advised(place, question, progress)
+        advice = stages.advised(place, question, progress, tasks)
         result = read.checked(stages.reported(place, page, read, replays, advice, progress))
     outcomes.check_gap(result.compared, max_gap_pp, result)
     outcomes.check_rules(result)
@@ -358,40 +385,3 @@ def demo(
             [story], output=output, workspace=workspace, map=columns, scenario=[fleet],
             jobs=jobs, force=force, progress=progress,
         )  # fmt: skip
-
-
-def export(
-    workspace: str | Path = DEFAULT_WORKSPACE,
-    *,
-    output: str | Path,
-    form: str = "mooncake",
-    block_size: int | None = None,
-    salt: str | None = None,
-    force: bool = False,
-    progress: Progress = SILENT,
-) -> ExportSummary:
-    """Write a workspace as a trace that replays as its logs did: no text, no ids, no tenants, salted keys.
-
-    Args:
-        workspace: Folder of the stages' files.
-        output: The trace; ``.gz`` and ``.zst`` are packed.
-        form: ``mooncake`` or ``bailian``.
-        block_size: Export only requests with blocks of so many tokens; None where all have one size.
-        salt: Makes the ids of several workspaces comparable; None is a secret of the workspace.
-        force: Replace a file that no export of this workspace wrote.
-        progress: See ``ingest``.
-
-    Returns:
-        What was written, and what is not in it.
-
-    Raises:
-        UsageError: There is no workspace, an option cannot be used, or a foreign file is in the way.
-        InputError: No request has keys.
-    """
-    from prefixledger import stages
-
-    _, place = stages.resolve((), workspace)
-    with running(place, "export", force=force):
-        return stages.exported(
-            place, Path(output), progress, form=form, block_size=block_size, salt=salt, force=force
-        )

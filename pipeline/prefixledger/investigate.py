@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from prefixledger.errors import UsageError
 from prefixledger.progress import SILENT
-from prefixledger.running import running
+from prefixledger.running import running, tasks_on
 from prefixledger.workspace import DEFAULT_WORKSPACE
 
 if TYPE_CHECKING:
@@ -47,6 +47,9 @@ def investigate(
     from_name: str | None = None,
     max_rejects: str = "1%",
     jobs: int | None = None,
+    engine: str = "local",
+    ray_address: str | None = None,
+    task_memory: str | None = None,
     force: bool = False,
     progress: Progress = SILENT,
 ) -> InvestigateResult:
@@ -80,6 +83,9 @@ def investigate(
         from_name: See ``ingest``.
         max_rejects: See ``ingest``.
         jobs: See ``ingest``.
+        engine: See ``ingest``.
+        ray_address: See ``ingest``.
+        task_memory: See ``ingest``.
         force: See ``ingest``; and replace files that prefixledger did not write.
         progress: See ``ingest``.
 
@@ -110,13 +116,16 @@ def investigate(
     at_us, from_us, to_us = (None if text is None else parse_time_us(text) for text in (at, from_, to))
     logs, place = stages.resolve(sources, workspace)
     question = stages.ask(() if scenario is None else (scenario,), events, replica_grace)
-    with running(place, "investigate", force=force):
-        read = stages.ingested(logs, place, options, progress)
-        read = stages.engine_logs_read(read, engine_log, place, options, progress)
+    with (
+        tasks_on(engine, options.jobs, ray_address, task_memory, progress) as tasks,
+        running(place, "investigate", force=force, times=tasks.times),
+    ):
+        read = stages.ingested(logs, place, options, progress, tasks)
+        read = stages.engine_logs_read(read, engine_log, place, options, progress, tasks)
         asked = logs or scenario is not None or events or replica_grace is not None or engine_log
         name = None if asked else _kept_replay(place)
         if name is None:
-            name = stages.replayed(place, question, progress, options.jobs)[0].name
+            name = stages.replayed(place, question, progress, options.jobs, tasks)[0].name
         progress.phase("investigate")
         window = whole_log(place, from_us=from_us, to_us=to_us)
         found = look.investigate(place, name, window, at_us=at_us, threads=options.jobs)

@@ -114,6 +114,18 @@ def open_to_read(url: str) -> BinaryIO:
     return cast("BinaryIO", store.open_input_stream(path, compression=None, buffer_size=_READ_BYTES))
 
 
+def read_part(url: str, offset: int, length: int) -> bytes:
+    """Return some bytes from the middle of an object, fewer where it ends before.
+
+    Raises:
+        FileNotFoundError: There is none.
+        OSError: The store does not give it.
+    """
+    store, path = _store(url)
+    with store.open_input_file(path) as file:
+        return cast("bytes", file.read_at(length, offset))
+
+
 def put(local: Path, url: str) -> None:
     """Put a file: it is there whole or not at all; large ones go in several parts.
 

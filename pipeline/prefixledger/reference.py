@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from prefixledger.mirror import workspace_at
@@ -46,9 +47,11 @@ def rates(model: str, *, provider: str | None = None, at: str | None = None) -> 
     Raises:
         UsageError: The model has no price, or ``at`` is no time; the names nearest to the model are listed.
     """
-    from prefixledger import stages
+    from prefixledger.config.units import datetime_us, parse_time_us
+    from prefixledger.economics.rate_sheet import rate_sheet
 
-    return stages.rates(model, provider, at)
+    at_us = datetime_us(datetime.now(UTC)) if at is None else parse_time_us(at)
+    return rate_sheet(model, provider, at_us)
 
 
 def print_scenario(

@@ -19,6 +19,9 @@ from prefixledger.workspace import RUN, write_json
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from prefixledger.engine import Engine
+    from prefixledger.engine.times import TaskTimes
+    from prefixledger.progress import Progress
     from prefixledger.workspace import Workspace
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -26,8 +29,16 @@ _CLOSED: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
 
 @contextmanager
-def running(workspace: Workspace, verb: str, *, force: bool) -> Iterator[None]:
+def running(
+    workspace: Workspace, verb: str, *, force: bool, times: TaskTimes | None = None
+) -> Iterator[None]:
     """Hold the workspace, and leave the clock and the machine in ``run.json``, where nothing else has them.
+
+    Args:
+        workspace: The folder.
+        verb: What runs.
+        force: Whether to take a folder that somebody else filled.
+        times: Of the tasks that it is cut into, when it ends.
 
     Raises:
         UsageError: Another process holds it, it belongs to somebody else, or it cannot be written to.
@@ -53,9 +64,29 @@ def running(workspace: Workspace, verb: str, *, force: bool) -> Iterator[None]:
                 "python": platform.python_version(),
                 "machine": f"{platform.system()} {platform.machine()}",
                 "arguments": sys.argv[1:],
+                "tasks": [] if times is None else [each.to_json() for each in times.summaries()],
+                "tasks_run_again": 0 if times is None else times.again,
             },
         )
         publish(workspace)
+
+
+@contextmanager
+def tasks_on(
+    engine: str, jobs: int, ray_address: str | None, task_memory: str | None, progress: Progress
+) -> Iterator[Engine]:
+    """Open what the tasks of all stages run on; of tasks that left this machine's processes say how long they took.
+
+    Raises:
+        UsageError: There is no such engine, it is not installed, or its options mean nothing.
+    """
+    from prefixledger.engine import open_engine  # noqa: PLC0415  # it starts processes and clusters, --help does not
+
+    with open_engine(engine, jobs=jobs, ray_address=ray_address, task_memory=task_memory) as opened:
+        yield opened
+        if opened.remote:
+            for line in opened.times.lines():
+                progress.say(line)
 
 
 @contextmanager

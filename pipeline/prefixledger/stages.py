@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
     from prefixledger.advice.parts import Advice
     from prefixledger.attribute import Comparison, CounterComparison
     from prefixledger.config.scenario import Event, Scenario
-    from prefixledger.economics.rate_sheet import RateSheet
-    from prefixledger.export import ExportSummary
+    from prefixledger.engine import Engine
     from prefixledger.ingest import IngestOptions
     from prefixledger.ingest.account import Progress as BytesRead
     from prefixledger.ingest.invoice import InvoiceLine
@@ -118,7 +116,11 @@ def ask(
 
 
 def ingested(
-    sources: Sequence[str | Path], workspace: Workspace, options: IngestOptions, progress: Progress
+    sources: Sequence[str | Path],
+    workspace: Workspace,
+    options: IngestOptions,
+    progress: Progress,
+    engine: Engine,
 ) -> Read:
     """Run the stage ``ingest`` where there are sources; too many rejects stop nothing yet.
 
@@ -131,7 +133,9 @@ def ingested(
     if not sources:
         return Read()
     try:
-        read = Read(ingest.run([str(source) for source in sources], workspace, options, _bytes_to(progress)))
+        read = Read(
+            ingest.run([str(source) for source in sources], workspace, options, _bytes_to(progress), engine)
+        )
     except TooManyRejectsError as error:
         read = Read(error.summary, error)
     publish(workspace)
@@ -144,6 +148,7 @@ def engine_logs_read(
     workspace: Workspace,
     options: IngestOptions,
     progress: Progress,
+    engine: Engine,
 ) -> Read:
     """Run the stage ``ingest`` for logs and metrics of engines, which need hold no request.
 
@@ -167,7 +172,7 @@ def engine_logs_read(
     )
     try:
         parts = [
-            ingest.run(logs, workspace, replace(chosen, format=name), _bytes_to(progress))
+            ingest.run(logs, workspace, replace(chosen, format=name), _bytes_to(progress), engine)
             for name, logs in ingest.engine_sources(str(log) for log in engine_logs)
         ]
     except NoRequestError as error:
@@ -183,20 +188,15 @@ def engine_logs_read(
 
 
 def replayed(
-    workspace: Workspace, question: Question, progress: Progress, jobs: int
+    workspace: Workspace, question: Question, progress: Progress, jobs: int, engine: Engine
 ) -> tuple[ReplaySummary, ...]:
-    """Run the stages ``index``, ``replay`` and ``attribute`` for every scenario."""
-    from prefixledger import attribute, index, replay
+    """Run the stages ``index``, ``replay`` and ``attribute``: scenarios are tasks, of a single one the replicas are."""
+    from prefixledger import index
+    from prefixledger.scenarios import replay_all
 
     progress.phase("index")
     index.update(workspace)
-    summaries = []
-    for scenario in question.scenarios:
-        summaries.append(replay.run(workspace, scenario, events=question.events, progress=progress.phase))
-        progress.phase(f"name the causes of {scenario.name}")
-        attribute.run(workspace, scenario.name, threads=jobs)
-        publish(workspace)
-    return tuple(summaries)
+    return replay_all(workspace, question.scenarios, question.events, progress, jobs, engine)
 
 
 def compared(
@@ -206,25 +206,6 @@ def compared(
     from prefixledger.attribute import compare
 
     return tuple(compare(workspace, one.name) for one in replays)
-
-
-def exported(
-    workspace: Workspace,
-    output: Path,
-    progress: Progress,
-    *,
-    form: str,
-    block_size: int | None,
-    salt: str | None,
-    force: bool,
-) -> ExportSummary:
-    """Run the stages ``index`` and ``export``."""
-    from prefixledger import export, index
-
-    progress.phase("index")
-    index.update(workspace)
-    progress.phase("export")
-    return export.export(workspace, output, form=form, block_size=block_size, salt=salt, force=force)
 
 
 def page(
@@ -275,11 +256,11 @@ def page(
     )
 
 
-def advised(workspace: Workspace, question: Question, progress: Progress) -> Advice:
+def advised(workspace: Workspace, question: Question, progress: Progress, engine: Engine) -> Advice:
     """Try changes of the first scenario on the log, in memory."""
     from prefixledger.advice.advise import advise
 
-    return advise(workspace, question.scenarios[0], question.events, progress.phase)
+    return advise(workspace, question.scenarios[0], question.events, progress.phase, engine)
 
 
 def reported(
@@ -385,15 +366,6 @@ def log_options(
         jobs=jobs or len(os.sched_getaffinity(0)),
         **rest,
     )
-
-
-def rates(model: str, provider: str | None, at: str | None) -> RateSheet:
-    """Look up prices and cache rules; see ``api.rates``."""
-    from prefixledger.config.units import datetime_us, parse_time_us
-    from prefixledger.economics.rate_sheet import rate_sheet
-
-    at_us = datetime_us(datetime.now(UTC)) if at is None else parse_time_us(at)
-    return rate_sheet(model, provider, at_us)
 
 
 def _bytes_to(progress: Progress) -> Callable[[BytesRead], None]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from prefixledger.errors import UsageError
 from prefixledger.progress import SILENT
 from prefixledger.running import running as holding
+from prefixledger.running import tasks_on
 from prefixledger.workspace import DEFAULT_WORKSPACE, Workspace
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from prefixledger.config.grid import Grid
     from prefixledger.config.scenario import Scenario
+    from prefixledger.engine import Engine
     from prefixledger.ingest import IngestOptions
     from prefixledger.progress import Progress
     from prefixledger.results import WhatIfResult
@@ -63,6 +65,9 @@ def whatif(
     from_name: str | None = None,
     max_rejects: str = "1%",
     jobs: int | None = None,
+    engine: str = "local",
+    ray_address: str | None = None,
+    task_memory: str | None = None,
     force: bool = False,
     progress: Progress = SILENT,
 ) -> WhatIfResult:
@@ -108,6 +113,9 @@ def whatif(
         from_name: See ``ingest``.
         max_rejects: See ``ingest``.
         jobs: See ``ingest``.
+        engine: See ``ingest``.
+        ray_address: See ``ingest``.
+        task_memory: See ``ingest``.
         force: See ``ingest``.
         progress: See ``ingest``.
 
@@ -144,9 +152,12 @@ def whatif(
         whatif_page.check_page(page, force=force)
     logs, place = stages.resolve(sources, workspace)
     question = stages.ask(() if scenario is None else (scenario,), events, replica_grace)
-    with holding(place, "whatif", force=force):
-        read = stages.ingested(logs, place, options, progress)
-        read = stages.engine_logs_read(read, engine_log, place, options, progress)
+    with (
+        tasks_on(engine, options.jobs, ray_address, task_memory, progress) as tasks,
+        holding(place, "whatif", force=force, times=tasks.times),
+    ):
+        read = stages.ingested(logs, place, options, progress, tasks)
+        read = stages.engine_logs_read(read, engine_log, place, options, progress, tasks)
         progress.phase("index")
         index.update(place)
         progress.phase("read the index")
@@ -154,8 +165,8 @@ def whatif(
         trials = open_trials(place, baseline, question.events, keys=_goes_by_keys(baseline, grid))
         try:
             found = run_grid(
-                trials, baseline, grid, factors, workspace=place, reread=_reread(logs, place, options, progress),
-                progress=progress, jobs=options.jobs,
+                trials, baseline, grid, factors, workspace=place, progress=progress, jobs=options.jobs, engine=tasks,
+                reread=_reread(logs, place, options, progress, tasks),
             )  # fmt: skip
         finally:
             shutil.rmtree(place.root / BESIDE, ignore_errors=True)
@@ -173,7 +184,7 @@ def whatif(
 
 
 def _reread(
-    logs: Sequence[str | Path], place: Workspace, options: IngestOptions, progress: Progress
+    logs: Sequence[str | Path], place: Workspace, options: IngestOptions, progress: Progress, engine: Engine
 ) -> Callable[[int], Workspace]:
     """Return what reads the logs once more, into blocks of another size, beside the workspace."""
     done: dict[int, Workspace] = {}
@@ -196,7 +207,7 @@ def _reread(
                 hint="name the log files as SOURCE; blocks of a multiple of those of the workspace need no log",
             )
         beside = Workspace(place.root / BESIDE / str(block_size))
-        read_again = stages.ingested(logs, beside, replace(options, block_size=block_size), progress)
+        read_again = stages.ingested(logs, beside, replace(options, block_size=block_size), progress, engine)
         if read_again.problem is not None:
             raise UsageError(f"in blocks of {block_size} tokens: {read_again.problem.message}")
         index.update(beside)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from prefixledger.attribute.trial import Trials
     from prefixledger.config.events import Event
     from prefixledger.config.scenario import Scenario
+    from prefixledger.engine import Engine
     from prefixledger.workspace import Workspace
 
 
@@ -41,6 +42,7 @@ def advise(
     scenario: Scenario,
     events: Sequence[Event] = (),
     tell: Callable[[str], None] = lambda _: None,
+    engine: Engine | None = None,
 ) -> Advice:
     """Advise on an indexed workspace.
 
@@ -49,6 +51,7 @@ def advise(
         scenario: How the service is run today.
         events: From event files.
         tell: Called with a few words whenever a step begins.
+        engine: What replays changes beside each other; None: this process, one after the other.
 
     Returns:
         Nothing but a note where no change can be tried, as on a log of usage alone.
@@ -56,14 +59,19 @@ def advise(
     whole = scenario.model_copy(update={"event": in_order((*scenario.event, *events))})
     try:
         trials = open_trials(workspace, whole)
-        return advise_on(trials, whole, tell)
+        return advise_on(trials, whole, tell, engine)
     except UsageError as error:
         return Advice(notes=(f"Nothing could be tried: {error.message}.",))
 
 
-def advise_on(trials: Trials, scenario: Scenario, tell: Callable[[str], None] = lambda _: None) -> Advice:
+def advise_on(
+    trials: Trials,
+    scenario: Scenario,
+    tell: Callable[[str], None] = lambda _: None,
+    engine: Engine | None = None,
+) -> Advice:
     """Advise on a log that is open; see ``advise``."""
-    ground = open_ground(trials, scenario)
+    ground = open_ground(trials, scenario, engine)
     tried: list[Tried] = []
     notes: list[str] = []
     tell("try another layout of prompts")

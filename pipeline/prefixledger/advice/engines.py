@@ -98,18 +98,19 @@ def _routing(
     logged = tuple(replicas) if today == "as-logged" else ()
     allowed = max(MOST_UNEVEN, before)
     best: tuple[float, str, Change, Outcome, float] | None = None
-    refused, tried = [], []
+    changes = {}
     for routing in (router for router in ROUTERS if router != today):
         fleet = (
             ("routing", routing),
             ("replicas", pool.fleet.replicas or len(replicas)),
             ("router", router_options(routing, _CAPS.get(routing))),
         )
-        change = Change(pool.name or "", fleet=fleet, logged=logged)
-        try:
-            outcome = ground.run(applied(ground.scenario, [change]))
-        except UsageError as error:
-            refused.append(f"pool {pool.name}: routing {routing} could not be replayed: {error.message}")
+        changes[routing] = Change(pool.name or "", fleet=fleet, logged=logged)
+    refused, tried = [], []
+    outcomes = ground.run_all([applied(ground.scenario, [change]) for change in changes.values()])
+    for (routing, change), outcome in zip(changes.items(), outcomes, strict=True):
+        if isinstance(outcome, UsageError):
+            refused.append(f"pool {pool.name}: routing {routing} could not be replayed: {outcome.message}")
             continue
         tried.append(routing)
         after = uneven(_tally(outcome, pool.name), ground)
@@ -139,10 +140,14 @@ def _routing(
 
 
 def _memory(ground: Ground, pool: Pool, mine: NDArray[np.bool_], blocks: int) -> Iterator[Tried | str]:
+    changes = [
+        Change(pool.name or "", cache=(("capacity", f"{round(blocks * times)} blocks"),)) for times in GROWTH
+    ]
     sizes = []
-    for times in GROWTH:
-        change = Change(pool.name or "", cache=(("capacity", f"{round(blocks * times)} blocks"),))
-        outcome = ground.run(applied(ground.scenario, [change]))
+    outcomes = ground.run_all([applied(ground.scenario, [change]) for change in changes])
+    for times, change, outcome in zip(GROWTH, changes, outcomes, strict=True):
+        if isinstance(outcome, UsageError):
+            raise outcome
         sizes.append((_gain(ground, outcome, mine), times, change, outcome))
     most = sizes[-1][0]
     if most <= 0:

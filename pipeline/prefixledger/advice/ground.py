@@ -10,17 +10,23 @@ import numpy as np
 
 from prefixledger.advice.parts import Effect
 from prefixledger.attribute.noise import draw_noise
+from prefixledger.engine import LocalEngine, Work
+from prefixledger.errors import UsageError
 from prefixledger.replay.lookups import Lookups
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from prefixledger.attribute.noise import Noise
     from prefixledger.attribute.trial import Trial, Trials
     from prefixledger.config.scenario import Pool, Scenario
+    from prefixledger.engine import Engine
     from prefixledger.replay.lookups import Log
     from prefixledger.replay.tally import PoolTally
 
+TRIALS = Work("trials", "tries a change", threads=True)
 DAY_US = 86_400_000_000
 FEWEST_DAYS = 4
 """From so many days on the first ones choose and the others judge."""
@@ -57,6 +63,7 @@ class Ground:
         fitted_to_us: Where the lookups that choose end; None: all choose and all judge.
         struck: bool[m], prompts with something at their head that varies; None where there are none.
         tried: Scenarios replayed so far.
+        engine: What replays several.
     """
 
     trials: Trials
@@ -66,7 +73,9 @@ class Ground:
     fitted_to_us: int | None
     struck: NDArray[np.bool_] | None = None
     tried: int = 0
+    engine: Engine = field(default_factory=lambda: LocalEngine(1))
     _noises: dict[bytes, Noise] = field(default_factory=dict)
+    _shared: tuple[Trials, Trial] | None = None
 
     @property
     def log(self) -> Log:
@@ -96,6 +105,13 @@ class Ground:
         """
         self.tried += 1
         return run(self.trials, scenario, self.base.trial)
+
+    def run_all(self, scenarios: Sequence[Scenario]) -> list[Outcome | UsageError]:
+        """Replay scenarios beside each other; of one that does not fit the log return why."""
+        self.tried += len(scenarios)
+        if self._shared is None or self._shared[0] is not self.trials:
+            self._shared = (self.trials, self.base.trial)
+        return list(self.engine.map(TRIALS, _run_one, scenarios, self._shared))
 
     def effect(
         self, after: Outcome, mine: NDArray[np.bool_], *, judged: NDArray[np.bool_] | None = None
@@ -164,6 +180,14 @@ class Ground:
         return self._noises[key]
 
 
+def _run_one(shared: tuple[Trials, Trial], scenario: Scenario) -> Outcome | UsageError:
+    trials, known = shared
+    try:
+        return run(trials, scenario, known)
+    except UsageError as error:
+        return error
+
+
 def run(trials: Trials, scenario: Scenario, known: Trial | None = None) -> Outcome:
     """Replay a scenario.
 
@@ -181,12 +205,13 @@ def run(trials: Trials, scenario: Scenario, known: Trial | None = None) -> Outco
     return Outcome(hit, written, trial.amounts(prompt_tokens), trial)
 
 
-def open_ground(trials: Trials, scenario: Scenario) -> Ground:
+def open_ground(trials: Trials, scenario: Scenario, engine: Engine | None = None) -> Ground:
     """Replay a log as it is, and settle which of its days choose and which judge.
 
     Args:
         trials: The log.
         scenario: As it is today, all events in it.
+        engine: What replays several scenarios; None: this process, one after the other.
 
     Raises:
         UsageError: The scenario does not fit the log.
@@ -199,7 +224,7 @@ def open_ground(trials: Trials, scenario: Scenario) -> Ground:
         split_us = (first_day + max(1, round(days * FITTED_SHARE))) * DAY_US
     base = run(trials, scenario)
     judged = np.ones(started_us.size, np.bool_) if split_us is None else started_us >= split_us
-    return Ground(trials, base.trial.scenario, base, judged, split_us)
+    return Ground(trials, base.trial.scenario, base, judged, split_us, engine=engine or LocalEngine(1))
 
 
 def currency_of(trial: Trial, lookup: int) -> str:

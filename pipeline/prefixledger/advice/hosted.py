@@ -88,17 +88,17 @@ def study(ground: Ground, pool: Pool, tally: PoolTally, mine: NDArray[np.bool_])
     units = find_units(ground, mine, tally.plan.block_size)
     today = "as sent" if pool.cache.as_sent else _today(pool)
     outcomes, refused = {today: ground.base}, []
-    for kind in _kinds(pool, tally, ground):
-        if kind == today:
-            continue
+    changes = {}
+    for kind in (kind for kind in _kinds(pool, tally, ground) if kind != today):
         fleet = (("routing", "round-robin"), ("replicas", 1)) if kind == MERGE else ()
         cache = () if kind == MERGE else tuple(marks(pool.cache.profile, kind).items())
-        try:
-            outcomes[kind] = ground.run(
-                applied(ground.scenario, [Change(pool.name or "", cache=cache, fleet=fleet)])
-            )
-        except UsageError as error:
-            refused.append(f"pool {pool.name}: {kind} could not be replayed: {error.message}")
+        changes[kind] = Change(pool.name or "", cache=cache, fleet=fleet)
+    found = ground.run_all([applied(ground.scenario, [change]) for change in changes.values()])
+    for kind, outcome in zip(changes, found, strict=True):
+        if isinstance(outcome, UsageError):
+            refused.append(f"pool {pool.name}: {kind} could not be replayed: {outcome.message}")
+        else:
+            outcomes[kind] = outcome
     calls = _calls(ground, units, pool)
     for kind, by_unit in calls.items():
         outcomes[kind], _ = with_calls(

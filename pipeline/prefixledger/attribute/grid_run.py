@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +13,7 @@ from prefixledger.attribute.policy import doubts
 from prefixledger.attribute.trial import grown_trials
 from prefixledger.config import grid as grids
 from prefixledger.config.kv_size import bytes_per_token
+from prefixledger.engine import Work
 from prefixledger.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from prefixledger.attribute.trial import Trial, Trials
     from prefixledger.config.grid import Asked, Grid, Keys
     from prefixledger.config.scenario import Scenario
+    from prefixledger.engine import Engine
     from prefixledger.progress import Progress
     from prefixledger.workspace import Workspace
 
+CELLS = Work("cells", "tries a scenario", threads=True)
 _AS_THEY_ARE = grids.Keys()
 
 
@@ -56,6 +58,7 @@ def run_grid(
     reread: Callable[[int], Workspace],
     progress: Progress,
     jobs: int,
+    engine: Engine,
 ) -> GridFound:
     """Replay every combination; what is done when Ctrl-C comes is kept.
 
@@ -67,7 +70,8 @@ def run_grid(
         workspace: Where the log is.
         reread: See ``with_keys``.
         progress: Told how far it is.
-        jobs: Threads; kernels let others run.
+        jobs: Threads of DuckDB.
+        engine: What tries the cells.
 
     Raises:
         UsageError: A combination is refused before any replay, there are too many, or nothing at all can be replayed.
@@ -80,18 +84,19 @@ def run_grid(
     asked = grids.cells(
         baseline, grid, {tally.plan.index: len(tally.plan.fleet.replicas) for tally in first.pools}, size
     )
-    run = _Run(trials, first, grid, workspace, reread, progress, jobs, size)
+    names = _Names(grid, tuple(tally.plan.index for tally in first.pools), size)
     wanted = [] if grid == grids.Grid() else [(1.0, one) for one in asked]
-    today = run.axes(grids.Asked(first.scenario), 1.0)
-    same = any(run.axes(one, 1.0) == today for one in asked)
+    today = names.axes(grids.Asked(first.scenario))
+    same = any(names.axes(one) == today for one in asked)
     begins = () if same else (grids.Asked(baseline),)
     wanted += [(factor, one) for factor in growth for one in (*begins, *asked)]
     if len(wanted) > grids.MOST_CELLS:
         raise UsageError(
             f"the grid has {len(wanted):,} cells, and each is a replay", hint=f"at most {grids.MOST_CELLS:,}"
         )
-    run.growth = growth
-    begin = count(first, run.axes(grids.Asked(first.scenario), 1.0), trials.loads(first))
+    names = replace(names, factor=1.0 if growth else None)
+    run = _Run(trials, first, names, workspace, reread, progress, engine)
+    begin = count(first, names.axes(grids.Asked(first.scenario)), trials.loads(first))
     run.all(wanted)
     found = [run.done[number] for number in sorted(run.done)]
     if found and all(isinstance(one, Cell) for one in found):
@@ -108,27 +113,25 @@ def run_grid(
     return GridFound(cells, 1 + len(wanted), doubted, sizes)
 
 
-@dataclass(slots=True)
-class _Run:
-    """A grid while it is run; what is done is kept by the number of its cell."""
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """How cells are called.
 
-    trials: Trials
-    first: Trial
+    Attributes:
+        grid: The values to try.
+        pools: Indexes of the pools that the log asks.
+        block_size: Tokens per block of the log as it is.
+        factor: Times the sessions of the log; None where growth is no axis.
+    """
+
     grid: Grid
-    workspace: Workspace
-    reread: Callable[[int], Workspace]
-    progress: Progress
-    jobs: int
+    pools: tuple[int, ...]
     block_size: int
-    growth: tuple[float, ...] = ()
-    done: dict[int, Counted | Cell] = field(default_factory=dict)
-    errors: dict[int, tuple[str, UsageError]] = field(default_factory=dict)
-    sizes: dict[int, str] = field(default_factory=dict)
+    factor: float | None = None
 
-    def axes(self, asked: Asked, factor: float) -> dict[str, str | int | None]:
+    def axes(self, asked: Asked) -> dict[str, str | int | None]:
         """Return the value of every axis in a cell; those of keys and growth where some cell changes them."""
-        pools = [tally.plan.index for tally in self.first.pools]
-        named: dict[str, str | int | None] = {"growth": f"{factor:g}"} if self.growth else {}
+        named: dict[str, str | int | None] = {} if self.factor is None else {"growth": f"{self.factor:g}"}
         if self.grid.block_size:
             named["block_size"] = asked.keys.block_size or self.block_size
         if self.grid.salt:
@@ -137,8 +140,64 @@ class _Run:
             named["layout"] = asked.keys.layout
         if any(grids.share_of(capacity) is not None for capacity in self.grid.capacity):
             named["target"] = None if asked.share is None else f"{100 * asked.share:g}%"
-        named |= grids.axes_of(asked.scenario, pools)
+        named |= grids.axes_of(asked.scenario, self.pools)
         return {**named, "capacity": None} if asked.open else named
+
+    def grown(self, factor: float) -> _Names:
+        """Return the names of cells on a log of so many times the sessions."""
+        return self if self.factor is None else replace(self, factor=factor)
+
+    def told(self, axes: dict[str, str | int | None]) -> str:
+        """Name a cell by what the grid asks for."""
+        return grids.told({name: value for name, value in axes.items() if getattr(self.grid, name, (value,))})
+
+
+@dataclass(frozen=True, slots=True)
+class _Ground:
+    """What is the same for all cells on one log.
+
+    Attributes:
+        names: How they are called.
+        trials: The log as it is.
+        first: The baseline on it.
+        other: The log of these cells.
+    """
+
+    names: _Names
+    trials: Trials
+    first: Trial
+    other: OtherKeys
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """A cell.
+
+    Attributes:
+        cell: What it came to.
+        size: The capacity that has the hit rate that was asked for, in every unit.
+        error: How it is called, and why it could not be replayed.
+    """
+
+    cell: Counted | Cell
+    size: str | None = None
+    error: tuple[str, UsageError] | None = None
+
+
+@dataclass(slots=True)
+class _Run:
+    """A grid while it is run; what is done is kept by the number of its cell."""
+
+    trials: Trials
+    first: Trial
+    names: _Names
+    workspace: Workspace
+    reread: Callable[[int], Workspace]
+    progress: Progress
+    engine: Engine
+    done: dict[int, Counted | Cell] = field(default_factory=dict)
+    errors: dict[int, tuple[str, UsageError]] = field(default_factory=dict)
+    sizes: dict[int, str] = field(default_factory=dict)
 
     def all(self, wanted: Sequence[tuple[float, Asked]]) -> None:
         """Replay all cells, those on one log together: a log under other keys, or a larger one, is there once."""
@@ -155,7 +214,7 @@ class _Run:
                     other = logs.get(keys) or self._indexed(keys)
                 except UsageError as error:
                     for number, one in cells:
-                        self._refuse(number, self.axes(one, factor), error)
+                        self._keep(number, _refused(self.names.grown(factor), one, error))
                     continue
                 logs[keys] = other
                 self._on(self._grown(other, factor), factor, cells)
@@ -164,7 +223,7 @@ class _Run:
 
     def _keys(self, one: Asked) -> Keys:
         """Return the keys of a cell, so that keys as they are are called one thing."""
-        return one.keys if one.keys.block_size != self.block_size else grids.as_logged(one.keys)
+        return one.keys if one.keys.block_size != self.names.block_size else grids.as_logged(one.keys)
 
     def _indexed(self, keys: Keys) -> OtherKeys:
         told = [
@@ -184,56 +243,54 @@ class _Run:
     def _on(self, other: OtherKeys, factor: float, cells: Sequence[tuple[int, Asked]]) -> None:
         """Replay cells beside each other on one log."""
         self.progress.phase("replay the grid", len(cells), "cells")
-        pool = ThreadPoolExecutor(max_workers=self.jobs)
-        try:
-            running = {pool.submit(self._tried, other, factor, *cell): cell[0] for cell in cells}
-            for future in as_completed(running):
-                self.done[running[future]] = future.result()
-                self.progress.advance(1)
-        finally:
-            pool.shutdown(cancel_futures=True)
+        ground = _Ground(self.names.grown(factor), self.trials, self.first, other)
+        for place, tried in self.engine.unordered(CELLS, _try_cell, [one for _, one in cells], ground):
+            self._keep(cells[place][0], tried)
+            self.progress.advance(1)
 
-    def _tried(self, other: OtherKeys, factor: float, number: int, one: Asked) -> Counted | Cell:
-        on = other.trials
-        axes = self.axes(one, factor)
-        try:
-            if one.share is not None:
-                one = self._sized(on, one, number, axes)
-                axes = self.axes(one, factor)
-            trial = on.run(one.scenario)
-        except UsageError as error:
-            return self._refuse(number, axes, error)
-        intervals = self.trials.compare(trial, self.first, on)
-        counted = count(trial, axes, on.loads(trial), intervals)
-        return counted.with_notes(other.notes)
+    def _keep(self, number: int, tried: _Tried) -> None:
+        self.done[number] = tried.cell
+        if tried.error is not None:
+            self.errors[number] = tried.error
+        if tried.size is not None:
+            self.sizes[number] = tried.size
 
-    def _refuse(self, number: int, axes: dict[str, str | int | None], error: UsageError) -> Cell:
-        self.errors[number] = (self._told(axes), error)
-        self.done[number] = refused(axes, error.message)
-        return refused(axes, error.message)
 
-    def _sized(self, on: Trials, one: Asked, number: int, axes: dict[str, str | int | None]) -> Asked:
-        """Return a cell with the smallest capacity that hits as much as is asked for."""
-        assert one.share is not None
-        plan, blocks = on.smallest_capacity(one.scenario, one.share)
-        told = self._told({**axes, "target": None, "capacity": None})
-        before = f"{told}: " if told else ""
-        tokens = blocks * plan.block_size
-        units = [f"{blocks:,} blocks", f"{tokens:,} tokens"]
-        if plan.pool.model is not None:
-            units.append(f"{float(bytes_per_token(plan.pool.model) * tokens) / (1 << 30):,.2f} GiB")
-        today = self.first.pools[0].plan
-        if today.capacity_blocks is not None:
-            times = tokens / (today.capacity_blocks * today.block_size)
-            units.append(f"the memory of {times:.3g} of today's replicas")
-        self.sizes[number] = (
-            f"{before}{100 * one.share:g}% of the prompt tokens hit from {', '.join(units)} per replica on"
-        )
-        return grids.with_capacity(one, f"{blocks} blocks")
+def _try_cell(ground: _Ground, one: Asked) -> _Tried:
+    """Replay one cell, and draw the intervals of its change."""
+    on, size = ground.other.trials, None
+    try:
+        if one.share is not None:
+            one, size = _sized(ground, one)
+        trial = on.run(one.scenario)
+    except UsageError as error:
+        return _refused(ground.names, one, error)
+    intervals = ground.trials.compare(trial, ground.first, on)
+    counted = count(trial, ground.names.axes(one), on.loads(trial), intervals)
+    return _Tried(counted.with_notes(ground.other.notes), size)
 
-    def _told(self, axes: dict[str, str | int | None]) -> str:
-        """Name a cell by what the grid asks for."""
-        return grids.told({name: value for name, value in axes.items() if getattr(self.grid, name, (value,))})
+
+def _refused(names: _Names, one: Asked, error: UsageError) -> _Tried:
+    axes = names.axes(one)
+    return _Tried(refused(axes, error.message), error=(names.told(axes), error))
+
+
+def _sized(ground: _Ground, one: Asked) -> tuple[Asked, str]:
+    """Return a cell with the smallest capacity that hits as much as is asked for, and that in every unit."""
+    assert one.share is not None
+    plan, blocks = ground.other.trials.smallest_capacity(one.scenario, one.share)
+    told = ground.names.told({**ground.names.axes(one), "target": None, "capacity": None})
+    before = f"{told}: " if told else ""
+    tokens = blocks * plan.block_size
+    units = [f"{blocks:,} blocks", f"{tokens:,} tokens"]
+    if plan.pool.model is not None:
+        units.append(f"{float(bytes_per_token(plan.pool.model) * tokens) / (1 << 30):,.2f} GiB")
+    today = ground.first.pools[0].plan
+    if today.capacity_blocks is not None:
+        times = tokens / (today.capacity_blocks * today.block_size)
+        units.append(f"the memory of {times:.3g} of today's replicas")
+    size = f"{before}{100 * one.share:g}% of the prompt tokens hit from {', '.join(units)} per replica on"
+    return grids.with_capacity(one, f"{blocks} blocks"), size
 
 
 def _block_size(first: Trial, grid: Grid) -> int:

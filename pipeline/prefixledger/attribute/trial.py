@@ -107,6 +107,10 @@ class Trials:
     _askers: dict[str, Askers] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Leave behind what can be made again when a log goes to another process."""
+        return Trials, (self.prepared, self.noise)
+
     @property
     def requests(self) -> pa.Table:
         """The request of every lookup, by arrival."""

@@ -81,6 +81,24 @@ jobs_option = click.option(
     help="Processes to use; results do not depend on it. [default: all cores]",
 )
 
+engine_options = _together(
+    click.option(
+        "--engine",
+        type=click.Choice(["local", "ray"]),
+        default="local",
+        show_default=True,
+        help="What runs the tasks: this machine, or Ray (the extra ray); results are the same.",
+    ),
+    click.option(
+        "--ray-address",
+        metavar="HOST:PORT",
+        help="Ray cluster. [default: that of RAY_ADDRESS, else one is started on this machine]",
+    ),
+    click.option(
+        "--task-memory", metavar="SIZE", help='What one task may take, as "512MiB". [default: no limit]'
+    ),
+)
+
 show_ids_option = click.option("--show-ids", is_flag=True, help="Show request and user ids whole.")
 
 sources_argument = click.argument("sources", nargs=-1, metavar="SOURCE…", type=PLACE)
@@ -156,6 +174,7 @@ log_options = _together(
         help="Exit 3 when more records are rejected; a share allows at least 10.",
     ),
     jobs_option,
+    engine_options,
 )
 
 replay_options = _together(

@@ -108,6 +108,18 @@ def parse_capacity(text: str) -> Capacity:
     )
 
 
+def parse_bytes(text: str) -> int:
+    """Return bytes for ``"512MiB"``, ``"2GB"`` and the like.
+
+    Raises:
+        UsageError: The text is no size of memory.
+    """
+    match = _CAPACITY.fullmatch(text.strip())
+    if match is None or match[2] not in _BYTES or match[3]:
+        raise UsageError(f"{text!r} is no size of memory", hint='write "512MiB", "2GiB" …')
+    return int(_number(match[1]) * _BYTES[match[2]])
+
+
 def parse_time_us(text: str, zone: tzinfo = UTC) -> int:
     """Return microseconds since 1970 for an ISO 8601 date or time, or for an offset such as ``"+90s"``.
 

@@ -16,6 +16,7 @@ from prefixledger.ingest.options import IngestOptions
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from prefixledger.engine import Engine
     from prefixledger.workspace import Workspace
 
 __all__ = [
@@ -35,11 +36,12 @@ def run(
     workspace: Workspace,
     options: IngestOptions | None = None,
     progress: Callable[[Progress], None] | None = None,
+    engine: Engine | None = None,
 ) -> IngestSummary:
     """Read logs into a workspace; see ``stage.run_stage``."""
     from prefixledger.ingest.stage import run_stage  # noqa: PLC0415  # worker processes import this package without numba
 
-    return run_stage(sources, workspace, options, progress)
+    return run_stage(sources, workspace, options, progress, engine)
 
 
 def engine_sources(sources: Iterable[str]) -> tuple[tuple[str, list[str]], ...]:

@@ -17,6 +17,8 @@ from prefixledger.ingest.text.batch import TextBatch
 from prefixledger.ingest.usage import why_impossible
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from prefixledger.ingest.kv_parse import KVRow
     from prefixledger.ingest.plain_rows import PlainRows
     from prefixledger.ingest.reader import Context
@@ -149,6 +151,8 @@ class Batch:
         series: Likewise samples of counters.
         fit: How block ids fit.
         plain: In place of ``rows`` and all that goes with them, rows as columns: then every record is one of them.
+        labels: Of the blocks of rows with token ids: uint64[b] twice, and int64[rows with token ids + 1] where the blocks of
+            each begin; None where no row has any, or they are not hashed yet.
     """
 
     fates: bytearray = field(default_factory=bytearray)
@@ -174,6 +178,7 @@ class Batch:
     series: list[tuple[int, tuple[SeriesRow, ...]]] = field(default_factory=list)
     fit: Fit = field(default_factory=Fit)
     plain: PlainRows | None = None
+    labels: tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]] | None = None
 
     def add_row(self, row: Row, record: int, context: Context) -> None:
         """Append a row.

@@ -17,12 +17,12 @@ from prefixledger.ingest.contents import ContentStore
 from prefixledger.ingest.conventions import Conventions
 from prefixledger.ingest.envelope import LabelTally
 from prefixledger.ingest.faults import TRUNCATED
+from prefixledger.ingest.labels import tokens_of
 from prefixledger.ingest.links import Links
 from prefixledger.ingest.namespaces import Namespace, NamespaceTable
 from prefixledger.ingest.spill import Spill
 from prefixledger.ingest.text.finish import SCOPE, TextKeys
 from prefixledger.ingest.text.store import TextStore
-from prefixledger.kernels.blake2b_kernel import token_labels
 from prefixledger.kernels.path_forest import PathForest
 
 if TYPE_CHECKING:
@@ -336,13 +336,13 @@ class Collected:
         has_tokens = n_tokens >= 0
         known = np.ones(n_tokens.size, np.bool_)
         known[[row for row, _, _ in batch.extra]] = False
-        self.contents.add_tokens(_tokens(batch), n_tokens, known)
+        self.contents.add_tokens(tokens_of(batch), n_tokens, known)
         counts = np.maximum(id_counts, 0)
         low = np.frombuffer(batch.ids, np.uint64)
         high = None
         if has_tokens.any():
-            size = int(batch.block_sizes[int(has_tokens.argmax())])
-            token_high, token_low, block_offsets = _token_labels(batch, n_tokens, has_tokens, size)
+            assert batch.labels is not None
+            token_high, token_low, block_offsets = batch.labels
             counts[has_tokens] = np.diff(block_offsets)
             is_token = np.repeat(has_tokens, counts)
             high, merged = np.zeros(is_token.size, np.uint64), np.empty(is_token.size, np.uint64)
@@ -370,18 +370,3 @@ class Collected:
                     self._unpaired.setdefault((key, is_answer), []).append(row)
             self.rows.partner.append(partner)
             self.rows.is_answer.append(is_answer)
-
-
-def _token_labels(
-    batch: Batch, n_tokens: NDArray[np.int64], has_tokens: NDArray[np.bool_], block_size: int
-) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]:
-    offsets = np.concatenate([[0], np.cumsum(n_tokens[has_tokens])]).astype(np.int64)
-    first_block = np.concatenate([[0], np.cumsum(n_tokens[has_tokens] // block_size)])
-    token_row = np.cumsum(has_tokens) - 1
-    extra = {int(first_block[token_row[row]]) + block: data for row, block, data in batch.extra}
-    return token_labels(_tokens(batch), offsets, block_size, extra or None)
-
-
-def _tokens(batch: Batch) -> NDArray[np.unsignedinteger]:
-    small = batch.tokens.typecode == "I"
-    return np.frombuffer(batch.tokens, np.uint32) if small else np.frombuffer(batch.tokens, np.uint64)

@@ -9,12 +9,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from prefixledger.errors import InputError, UsageError
+from prefixledger.ingest.labels import with_labels
 from prefixledger.ingest.parse import parse_values
+from prefixledger.ingest.ranges import PARSE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from prefixledger.engine import Engine
     from prefixledger.errors import Place
     from prefixledger.ingest.batch import Batch
     from prefixledger.ingest.plan import MapPlan
@@ -23,7 +26,9 @@ if TYPE_CHECKING:
 _BATCH_ROWS: Final = 8_192
 
 
-def columnar_batches(path: Path, kind: str, context: Context, place: Place) -> Iterator[Batch]:
+def columnar_batches(
+    path: Path, kind: str, context: Context, place: Place, engine: Engine
+) -> Iterator[Batch]:
     """Parse a columnar file.
 
     Args:
@@ -31,19 +36,17 @@ def columnar_batches(path: Path, kind: str, context: Context, place: Place) -> I
         kind: ``parquet`` or ``arrow``.
         context: The input; its plan names the columns.
         place: Where messages point.
+        engine: What parses.
 
     Raises:
         InputError: It cannot be read as what it says it is.
         UsageError: It lacks a column that the map names.
     """
-    row = 0
     try:
         schema, batches = _open(path, kind)
         if context.plan is not None:
             _check_columns(schema, context.plan, place)
-        for batch in batches:
-            yield parse_values(enumerate(_rows(batch), start=row + 1), context)
-            row += batch.num_rows
+        yield from engine.map(PARSE, _parse_rows, _numbered(batches), context)
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"it cannot be read as {kind}: {error}", place=place) from error
 
@@ -57,6 +60,21 @@ def first_rows(path: Path, kind: str, n_rows: int) -> tuple[tuple[str, ...], tup
     except (pa.ArrowException, OSError):
         return (), ()  # reading it will say why
     return tuple(schema.names), ()
+
+
+def _numbered(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield each with the 1-based number of its first row."""
+    row = 1
+    for batch in batches:
+        # A slice takes the whole of what it was cut from along to another process.
+        cut = batch.get_total_buffer_size() > 2 * batch.nbytes
+        yield row, batch.take(pa.array(range(batch.num_rows))) if cut else batch
+        row += batch.num_rows
+
+
+def _parse_rows(context: Context, item: tuple[int, pa.RecordBatch]) -> Batch:
+    row, batch = item
+    return with_labels(parse_values(enumerate(_rows(batch), start=row), context))
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:

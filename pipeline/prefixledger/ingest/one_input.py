@@ -11,18 +11,19 @@ from prefixledger.ingest.chunks import Chunk, Chunker, Cut
 from prefixledger.ingest.collect import Collected
 from prefixledger.ingest.columnar import columnar_batches
 from prefixledger.ingest.detect import BOM
-from prefixledger.ingest.parse import parse_chunk
+from prefixledger.ingest.pieces import parse_piece
+from prefixledger.ingest.ranges import batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from prefixledger.config.mapping import Mapping
+    from prefixledger.engine import Engine
     from prefixledger.ingest.batch import Batch
     from prefixledger.ingest.container import Stream
     from prefixledger.ingest.detect import Detected
     from prefixledger.ingest.options import IngestOptions
-    from prefixledger.ingest.workers import Workers
 
 MAX_DOCUMENT_BYTES: Final = 1 << 30
 """A document must fit into memory whole; JSONL need not."""
@@ -52,7 +53,7 @@ def read_input(
     mapping: Mapping | None,
     *,
     aside: Path,
-    workers: Workers,
+    engine: Engine,
     progress: Callable[[Stream, Collected], None],
 ) -> Parsed:
     """Parse all of an input.
@@ -64,7 +65,7 @@ def read_input(
     scope = options.id_scope or (mapping.id_scope if mapping is not None else None)
     info = detected.reader.info
     collected = Collected(aside, info.name, info.id_scope, forced_scope=scope)
-    for batch in _batches(stream, detected, options, aside, workers):
+    for batch in _batches(stream, detected, options, aside, engine):
         collected.add(batch)
         progress(stream, collected)
     collected.finish()
@@ -77,18 +78,18 @@ def read_input(
 
 
 def _batches(
-    stream: Stream, detected: Detected, options: IngestOptions, aside: Path, workers: Workers
+    stream: Stream, detected: Detected, options: IngestOptions, aside: Path, engine: Engine
 ) -> Iterator[Batch]:
     context = detected.context
     if detected.columnar is not None:
         path = _as_file(stream, aside)
-        yield from columnar_batches(path, detected.columnar, context, stream.source.place)
+        yield from columnar_batches(path, detected.columnar, context, stream.source.place, engine)
         if path == stream.source.path:
             stream.check_unchanged()
     elif context.document:
-        yield parse_chunk(_document(stream), context)
+        yield from parse_piece(context, _document(stream))
     else:
-        yield from workers.parse(_chunks(stream, detected, options.chunk_bytes), context)
+        yield from batches(_chunks(stream, detected, options.chunk_bytes), stream, context, engine)
 
 
 def _chunks(stream: Stream, detected: Detected, chunk_bytes: int) -> Iterator[Chunk]:

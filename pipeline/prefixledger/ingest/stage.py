@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from prefixledger.engine import LocalEngine
 from prefixledger.errors import InputError, PrefixledgerError, UsageError
 from prefixledger.ingest.account import IngestSummary, InputAccount, Progress
 from prefixledger.ingest.book import book_input
@@ -20,7 +22,6 @@ from prefixledger.ingest.options import IngestOptions
 from prefixledger.ingest.overrides import Overrides, compile_names, load_aliases, named_in
 from prefixledger.ingest.sources import resolve
 from prefixledger.ingest.text.tools import load_tools
-from prefixledger.ingest.workers import Workers
 from prefixledger.ingest.write import remove_source
 from prefixledger.mirror import publish
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prefixledger.config.mapping import Mapping
+    from prefixledger.engine import Engine
     from prefixledger.ingest.collect import Collected
     from prefixledger.ingest.detect import Detected
     from prefixledger.ingest.overrides import Aliases
@@ -45,6 +47,7 @@ def run_stage(
     workspace: Workspace,
     options: IngestOptions | None = None,
     progress: Callable[[Progress], None] | None = None,
+    engine: Engine | None = None,
 ) -> IngestSummary:
     """Read logs into a workspace.
 
@@ -53,6 +56,7 @@ def run_stage(
         workspace: Where rows, paths, rejects and the manifest go.
         options: Choices; what is left out is found in the inputs.
         progress: Called after every chunk.
+        engine: What parses; None: as many processes of this machine as the options say.
 
     Returns:
         What became of every record of every input.
@@ -68,8 +72,11 @@ def run_stage(
     mapping = _load_map(chosen)
     tools = load_tools(chosen)
     aliases = () if chosen.models is None else load_aliases(chosen.models)
-    with locked(workspace) as aside, Workers(chosen.jobs) as workers:
-        call = _Call(workspace, chosen, mapping, tools, aliases, aside, workers, progress)
+    own = LocalEngine(chosen.jobs) if engine is None else None
+    with locked(workspace) as aside, own or nullcontext():
+        call = _Call(
+            workspace, chosen, mapping, tools, aliases, aside, engine or own or LocalEngine(1), progress
+        )
         call.find(resolve(sources, outside=workspace.root, outside_url=workspace.url))
         call.read()
     call.messages += summed_up(call.said)
@@ -95,7 +102,7 @@ class _Call:
     tools: TextTools
     aliases: Aliases
     aside: Path
-    workers: Workers
+    engine: Engine
     progress: Callable[[Progress], None] | None
     accounts: list[InputAccount] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
@@ -242,7 +249,7 @@ class _Call:
             self.options,
             self.mapping,
             aside=self.aside,
-            workers=self.workers,
+            engine=self.engine,
             progress=self._report,
         )
         try:

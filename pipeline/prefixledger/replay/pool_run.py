@@ -17,6 +17,7 @@ from prefixledger.replay.touches import PoolLog
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from prefixledger.engine import Engine
     from prefixledger.replay.chains import Chains, Paths
     from prefixledger.replay.fleet import Reset
     from prefixledger.replay.hosted_run import HostedRun
@@ -72,7 +73,9 @@ class PoolRun:
     in_flight: InFlight | None = None
 
 
-def run_pool(plan: PoolPlan, log: Log, chains: Chains, *, evidence: bool = True) -> PoolRun:
+def run_pool(
+    plan: PoolPlan, log: Log, chains: Chains, *, evidence: bool = True, engine: Engine | None = None
+) -> PoolRun:
     """Replay one pool under its profile.
 
     Args:
@@ -80,8 +83,9 @@ def run_pool(plan: PoolPlan, log: Log, chains: Chains, *, evidence: bool = True)
         log: All lookups.
         chains: The forest, cut into chains.
         evidence: Whether to list what left the cache; no hit goes by it but those of a lower tier.
+        engine: See ``run_profile``.
     """
-    outcome = run_profile(plan, log, chains, removals=evidence or plan.pool.tier is not None)
+    outcome = run_profile(plan, log, chains, removals=evidence or plan.pool.tier is not None, engine=engine)
     order = np.argsort(outcome.admitted_us, kind="stable")
     place = order if outcome.queue is None else outcome.queue[order]
     lookup = plan.mine[place]

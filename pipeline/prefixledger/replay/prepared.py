@@ -68,6 +68,10 @@ class Prepared:
     _routed: dict[str, _Once]
     _lock: threading.Lock
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Leave behind what can be made again when a log goes to another process."""
+        return prepared, (self.log, self.facts, self.events)
+
     def settle(self, scenario: Scenario) -> tuple[Scenario, tuple[str, ...]]:
         """Put the capacities that engines printed in place of ``from-log``, and say so.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from prefixledger.config.registry import PROFILES
+from prefixledger.replay.apart import replay_apart
 from prefixledger.replay.chains import Paths, build_paths
 from prefixledger.replay.evidence import InFlight
 from prefixledger.replay.extents import Resets, Traffic, replay_extents
@@ -24,13 +25,15 @@ from prefixledger.replay.unpromoted import replay_unpromoted
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from prefixledger.engine import Engine
     from prefixledger.replay.chains import Chains
-    from prefixledger.replay.extents import Removals
+    from prefixledger.replay.extents import Removals, Replayed
     from prefixledger.replay.fleet import Reset
     from prefixledger.replay.hosted_run import HostedRun
     from prefixledger.replay.lookups import Log
     from prefixledger.replay.plan import PoolPlan
     from prefixledger.replay.queued import Queued
+    from prefixledger.replay.sglang import RadixReplayed
     from prefixledger.replay.sglang_running import RunningReplayed
     from prefixledger.replay.textbook import BlockRemovals
 
@@ -70,7 +73,9 @@ class Outcome:
     paths: Paths | None = None
 
 
-def run_profile(plan: PoolPlan, log: Log, chains: Chains, *, removals: bool = True) -> Outcome:
+def run_profile(
+    plan: PoolPlan, log: Log, chains: Chains, *, removals: bool = True, engine: Engine | None = None
+) -> Outcome:
     """Replay one pool under its profile.
 
     Args:
@@ -78,6 +83,8 @@ def run_profile(plan: PoolPlan, log: Log, chains: Chains, *, removals: bool = Tr
         log: All lookups.
         chains: The forest, cut into chains.
         removals: Whether to list what left the cache; else ``gone`` is empty.
+        engine: What may replay replicas apart. The textbook cache, hosted caches and tiers that are read in place are
+            replayed in one go: the first is a yardstick, the second share scopes, the third are one cache with the first tier.
     """
     assert PROFILES[plan.pool.cache.profile].replayed
     if PROFILES[plan.pool.cache.profile].hosted:
@@ -87,10 +94,10 @@ def run_profile(plan: PoolPlan, log: Log, chains: Chains, *, removals: bool = Tr
     if plan.pool.cache.profile == "sglang":
         one_at_a_time = plan.residence.mode == "none" and plan.residence.output == "ignore"
         run = _run_sglang if one_at_a_time else _run_sglang_running
-        return run(plan, log, chains, removals=removals)
+        return run(plan, log, chains, removals=removals, engine=engine)
     if plan.pool.tier is not None and not plan.pool.tier.promote:
         return _run_unpromoted(plan, log, chains)
-    return _run_vllm(plan, log, chains, removals=removals)
+    return _run_vllm(plan, log, chains, removals=removals, engine=engine)
 
 
 def pack_resets(resets: tuple[Reset, ...]) -> Resets:
@@ -112,12 +119,34 @@ def _caps(log: Log, mine: NDArray[np.int64], block_size: int) -> NDArray[np.int6
     return np.where(known.bypassed[mine], 0, caps)
 
 
-def _run_vllm(plan: PoolPlan, log: Log, chains: Chains, *, removals: bool) -> Outcome:
+def _extents(traffic: Traffic, chains: Chains, **rules: Any) -> Replayed:
+    return replay_extents(traffic, chains.chain_length, **rules)
+
+
+def _radix(
+    traffic: Traffic,
+    chains: Chains,
+    *,
+    output: None,
+    capacity_blocks: int | None,
+    ttl_us: int | None,
+    **rest: Any,
+) -> RadixReplayed:
+    assert output is None  # what running requests write is another kernel's
+    log_removals = rest.pop("log_removals")
+    return radix_pool(traffic, chains, **rest).replay(
+        capacity_blocks=capacity_blocks, ttl_us=ttl_us, log_removals=log_removals
+    )
+
+
+def _run_vllm(plan: PoolPlan, log: Log, chains: Chains, *, removals: bool, engine: Engine | None) -> Outcome:
     asked = _queued(plan, log, chains)
     mine, output = plan.mine[asked.queue], asked.output
-    replayed = replay_extents(
+    replayed = replay_apart(
+        _extents,
         asked.traffic,
-        chains.chain_length,
+        chains,
+        engine,
         block_size=plan.block_size,
         replicas=len(plan.fleet.replicas),
         capacity_blocks=plan.capacity_blocks,
@@ -201,7 +230,9 @@ def _run_hosted(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
     )
 
 
-def _run_sglang(plan: PoolPlan, log: Log, chains: Chains, *, removals: bool) -> Outcome:
+def _run_sglang(
+    plan: PoolPlan, log: Log, chains: Chains, *, removals: bool, engine: Engine | None
+) -> Outcome:
     known = log.lookups
     last_block, keyed_blocks = known.last_block[plan.mine], known.n_blocks[plan.mine]
     paths = build_paths(chains, last_block)
@@ -215,10 +246,19 @@ def _run_sglang(plan: PoolPlan, log: Log, chains: Chains, *, removals: bool) -> 
         reach_blocks=reach_blocks(log, plan.mine),
     )
     resets = pack_resets(plan.fleet.resets)
-    pool = radix_pool(
-        traffic, chains, block_size=plan.block_size, replicas=len(plan.fleet.replicas), resets=resets
+    replayed = replay_apart(
+        _radix,
+        traffic,
+        chains,
+        engine,
+        block_size=plan.block_size,
+        replicas=len(plan.fleet.replicas),
+        capacity_blocks=plan.capacity_blocks,
+        ttl_us=plan.ttl_us,
+        output=None,
+        resets=resets,
+        log_removals=removals,
     )
-    replayed = pool.replay(capacity_blocks=plan.capacity_blocks, ttl_us=plan.ttl_us, log_removals=removals)
     return Outcome(
         cap_blocks=_caps(log, plan.mine, plan.block_size),
         hit_blocks=replayed.hit_blocks,
@@ -233,12 +273,16 @@ def _run_sglang(plan: PoolPlan, log: Log, chains: Chains, *, removals: bool) -> 
     )
 
 
-def _run_sglang_running(plan: PoolPlan, log: Log, chains: Chains, *, removals: bool) -> Outcome:
+def _run_sglang_running(
+    plan: PoolPlan, log: Log, chains: Chains, *, removals: bool, engine: Engine | None
+) -> Outcome:
     asked = _queued(plan, log, chains)
     traffic, output = asked.traffic, asked.output
-    replayed = replay_running(
+    replayed = replay_apart(
+        replay_running,
         traffic,
         chains,
+        engine,
         block_size=plan.block_size,
         replicas=len(plan.fleet.replicas),
         capacity_blocks=plan.capacity_blocks,

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from prefixledger.config.events import Event
     from prefixledger.config.scenario import Scenario
+    from prefixledger.engine import Engine
     from prefixledger.replay.named_events import NamedEvent
     from prefixledger.replay.numbering import Numbering
     from prefixledger.replay.pool_run import PoolRun
@@ -65,6 +66,7 @@ def run(
     events: Sequence[Event] = (),
     force: bool = False,
     progress: Callable[[str], None] | None = None,
+    engine: Engine | None = None,
 ) -> ReplaySummary:
     """Replay an indexed workspace under a scenario and keep what was found in ``replays/<name>/``.
 
@@ -77,6 +79,7 @@ def run(
         events: More events, from a file beside the log; they may name replicas that the log lacks.
         force: Whether to replay again even if nothing changed.
         progress: Called with a few words whenever a step begins.
+        engine: What may replay the replicas of a pool apart; None: this process replays all of them.
 
     Returns:
         What was found, in a few numbers.
@@ -104,7 +107,7 @@ def run(
     scenario, notes = settle_capacity(scenario, paged.log, facts)
     told = tell_events(scenario, log, facts)
     named = name_events(scenario, (*events, *told.events))
-    files, found = replay_log(paged.log, scenario, named, tell)
+    files, found = replay_log(paged.log, scenario, named, tell, engine)
     files = paged.as_logged(files)
     engines = observe(workspace, scenario, log, files)
     files |= engines.files
@@ -154,6 +157,7 @@ def replay_log(
     scenario: Scenario,
     named: Sequence[NamedEvent],
     tell: Callable[[str], None] = _say_nothing,
+    engine: Engine | None = None,
 ) -> tuple[dict[str, pa.Table], ReplaySummary]:
     """Replay a log in memory.
 
@@ -162,6 +166,7 @@ def replay_log(
         scenario: Pools, fleets and seed.
         named: All events, those of the scenario included, in order of time.
         tell: Called with a few words whenever a step begins.
+        engine: See ``run``.
 
     Returns:
         The tables of the replay by file name, and its summary, which is kept nowhere yet.
@@ -175,7 +180,7 @@ def replay_log(
     plan = make_plan(log, scenario, named)
     chains = build_chains(log.forest.parent)
     tell("replay")
-    runs = [run_pool(pool, log, chains) for pool in plan.pools]
+    runs = [run_pool(pool, log, chains, engine=engine) for pool in plan.pools]
     numbering = number_all(runs)
     tell("draw again")
     drawn = drawn_again(log, scenario, runs, chains)

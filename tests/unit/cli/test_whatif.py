@@ -6,13 +6,13 @@ import csv
 import io
 import json
 import re
-from concurrent.futures import as_completed
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from prefixledger import api, index
+from prefixledger.attribute import grid_run
 from prefixledger.attribute.cell import Cell
 from prefixledger.cli import app
 from prefixledger.config.grid import read_grid
@@ -246,13 +246,16 @@ def test_ctrl_c_keeps_what_is_done(
     """The cells so far are printed, with a word on how many they are; exit code 130."""
     whole = _cells(capsys, "--capacity", "12,16,20,24", "--jobs", "1")
 
-    def interrupted(running: Any) -> Any:
-        for number, future in enumerate(as_completed(running)):
-            if number == 2:
-                raise KeyboardInterrupt
-            yield future
+    tried = grid_run._try_cell
 
-    monkeypatch.setattr("prefixledger.attribute.grid_run.as_completed", interrupted)
+    def interrupted(ground: Any, one: Any) -> Any:
+        done.append(one)
+        if len(done) == 3:
+            raise KeyboardInterrupt
+        return tried(ground, one)
+
+    done: list[Any] = []
+    monkeypatch.setattr(grid_run, "_try_cell", interrupted)
     assert app.run(["whatif", "--capacity", "12,16,20,24", "--jobs", "1", "--json"]) == 130
     out, err = capsys.readouterr()
     cells = json.loads(out)["cells"]
