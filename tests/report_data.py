@@ -35,6 +35,7 @@ from prefixledger.report.parts import (
     Source,
     Timeline,
 )
+from prefixledger.report.rate_lines import RateLine
 from prefixledger.report.view import Provenance, ReportView, Result, Setup, Window
 from prefixledger.schema import CAUSES
 
@@ -245,6 +246,11 @@ def curves(total: int, ideal: int) -> Curves:
             for i in range(REPLICAS)
             for hour in range(3)
         ),
+        (
+            RateLine("claude-sonnet-4-5", True, 1.25, 2.0, 300.0, 0.1),
+            RateLine("gpt-4o", False, 1.0, 1.0, 300.0, 0.5),
+        ),
+        total * 9 // 10,
     )
 
 

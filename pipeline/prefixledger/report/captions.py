@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from prefixledger.report.view import ReportView
 
 
+_PRICES_TOLD = 3
 _LIMITS = {
     "per_replica": "A cache of its own on each replica",
     "resets": "Starting empty after resets",
@@ -108,11 +109,13 @@ def ttl(curves: Curves) -> str:
         f"{duration(curves.ttl[-1].ttl_s)} gives {percent(curves.ttl[-1].hit_tokens / curves.prompt_tokens)}"
     )
     text = f"A time to live of {', one of '.join([*sold, longest])}"
-    priced = [p for p in curves.ttl if p.multiplier is not None]
-    if priced:
-        least = min(priced, key=lambda p: (p.multiplier or 0.0, p.ttl_s))
-        text += f"; the price is lowest, {multiplier(least.multiplier)}, at {duration(least.ttl_s)}"
-    return text
+    own = [line for line in curves.rates if line.own]
+    told = []
+    for line in own[:_PRICES_TOLD]:
+        least = min(curves.ttl, key=lambda p: (curves.multiplier(line, p), p.ttl_s))  # used at once
+        for_whom = f" for {clean(line.name, 30)}" if len(own) > 1 else ""
+        told.append(f"{multiplier(curves.multiplier(line, least))}, at {duration(least.ttl_s)}{for_whom}")
+    return f"{text}; the price is lowest, {' and '.join(told)}" if told else text
 
 
 def used_again(curves: Curves) -> str:

@@ -8,7 +8,7 @@ import matplotlib as mpl
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from prefixledger.report.canvas import INK, MUTED, area, grid, heading, note, sheet, thin
-from prefixledger.report.numbers import duration, multiplier, percent, whole
+from prefixledger.report.numbers import clean, duration, multiplier, percent, whole
 from prefixledger.report.palette import series
 from prefixledger.report.svg import STYLE, inline_svg
 
@@ -17,11 +17,18 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from prefixledger.report.curve_parts import Curves
+    from prefixledger.report.curve_parts import Curves, TtlPoint
 
 MOST_POINTS = 500
 """More than a line of 700 pixels can show."""
 
+_NAMES_PX = 150
+"""Room for the names of rate cards beside their lines."""
+
+_NAME_GAP = 0.115
+"""Least distance of two names, as a share of the height."""
+
+_DASHES = ((6, 2), (2, 2), (6, 2, 2, 2), (1, 2), (8, 3))
 _TTL_TICKS_S = (1, 10, 60, 300, 900, 3_600, 14_400, 86_400, 604_800, 2_592_000)
 
 
@@ -78,14 +85,14 @@ def _bound(axes: Axes, curves: Curves) -> str:
 
 
 def ttl_curve(curves: Curves, chart_id: str) -> str:
-    """Draw the hit rate, and under it the cost multiplier where rates are known, over the time to live."""
+    """Draw the hit rate over the time to live, and under it the cost multiplier under each rate card."""
     kept = [curves.ttl[i] for i in thin(len(curves.ttl), MOST_POINTS)]
     xs = [max(p.ttl_s, 0.1) for p in kept]
     ys = [p.hit_tokens / curves.prompt_tokens for p in kept]
-    priced = [(x, p.multiplier) for x, p in zip(xs, kept, strict=True) if p.multiplier is not None]
+    right = _NAMES_PX if curves.rates else 24
     with mpl.rc_context(STYLE):
-        figure = sheet(410 if priced else 270)
-        axes = area(figure, 56, 36, 24, 210 if priced else 50)
+        figure = sheet(440 if curves.rates else 270)
+        axes = area(figure, 56, 36, right, 240 if curves.rates else 50)
         axes.set_xscale("log")
         axes.step(xs, ys, where="post", color=series("hit"), linewidth=1.8)
         _rate_axis(axes, ys)
@@ -93,16 +100,10 @@ def ttl_curve(curves: Curves, chart_id: str) -> str:
         if curves.ttl_today_s is not None:
             y = _at(xs, ys, curves.ttl_today_s)
             _point(axes, curves.ttl_today_s, y, f"today: {percent(y)}")
-        lowest = axes
-        if priced:
-            lowest = area(figure, 56, 256, 24, 50, share=axes)
-            costs = [m for _, m in priced]
-            lowest.step([x for x, _ in priced], costs, where="post", color=INK, linewidth=1.6)
-            lowest.axhline(1.0, color=MUTED, linewidth=0.9, linestyle=(0, (2, 2)))
-            lowest.set_ylim(0, max(*costs, 1.0) * 1.1)
-            lowest.set_yticks([0, 0.5, 1.0], [multiplier(v) for v in (0, 0.5, 1.0)])
-            grid(lowest)
-            heading(lowest, "Cost multiplier", aside=f"{multiplier(1.0)} = no caching")
+        lowest, told = axes, ""
+        if curves.rates:
+            lowest = area(figure, 56, 256, right, 50, share=axes)
+            told = _price_lines(lowest, curves, xs, kept)
             axes.tick_params(labelbottom=False)
         lowest.set_xlim(xs[0], max(xs[-1], xs[0] * 2))
         ticks = [t for t in _TTL_TICKS_S if xs[0] <= t <= lowest.get_xlim()[1]]
@@ -110,13 +111,34 @@ def ttl_curve(curves: Curves, chart_id: str) -> str:
         lowest.xaxis.set_major_formatter(lambda v, _: duration(v))
         lowest.xaxis.set_minor_locator(NullLocator())
         lowest.set_xlabel("time to live after each use")
-        best = f" The price is lowest, {multiplier(min(m for _, m in priced))}." if priced else ""
         return inline_svg(
             figure,
             chart_id=chart_id,
-            title="Hit rate by time to live",
-            description=f"From {percent(ys[0])} at {duration(xs[0])} to {percent(ys[-1])} at {duration(xs[-1])}.{best}",
+            title="Hit rate and cost by time to live" if curves.rates else "Hit rate by time to live",
+            description=f"From {percent(ys[0])} at {duration(xs[0])} to {percent(ys[-1])} at {duration(xs[-1])}.{told}",
         )
+
+
+def _price_lines(axes: Axes, curves: Curves, xs: Sequence[float], kept: Sequence[TtlPoint]) -> str:
+    """Draw the multiplier under every rate card, those that the pool pays in full; return their lowest in words."""
+    lines = [(line, [curves.multiplier(line, p) for p in kept]) for line in curves.rates]
+    for number, (line, costs) in enumerate(lines):
+        dashes = "solid" if line.own and not number else (0, _DASHES[number % len(_DASHES)])
+        axes.step(
+            xs, costs, where="post", color=INK if line.own else MUTED, linewidth=1.8 if line.own else 1.2, linestyle=dashes
+        )  # fmt: skip
+    axes.axhline(1.0, color=MUTED, linewidth=0.9, linestyle=(0, (2, 2)))
+    top = max(*(max(costs) for _, costs in lines), 1.0) * 1.1
+    axes.set_ylim(0, top)
+    axes.set_yticks([0, 0.5, 1.0], [multiplier(v) for v in (0, 0.5, 1.0)])
+    grid(axes)
+    heading(axes, "Cost multiplier", aside=f"{multiplier(1.0)} = no caching")
+    ends = sorted(((costs[-1], line) for line, costs in lines), key=lambda pair: pair[0])
+    at = -1.0
+    for end, line in ends:
+        at = max(end, at + top * _NAME_GAP)
+        note(axes, clean(line.name, 22), (xs[-1], at), (6, 0), "left", "center", INK if line.own else MUTED)
+    return "".join(f" {clean(line.name, 40)}: lowest {multiplier(min(costs))}." for line, costs in lines)
 
 
 def _rate_axis(axes: Axes, rates: Sequence[float]) -> None:

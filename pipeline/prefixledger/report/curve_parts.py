@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from prefixledger.report.held_parts import HeldReplica, HeldSlice, by_replica
+
+if TYPE_CHECKING:
+    from prefixledger.report.rate_lines import RateLine
 
 GOOD_ENOUGH_PP = 2.0
 """A formula that is never farther from the replay, in points of the hit rate, is called good enough."""
@@ -173,6 +177,8 @@ class Curves:
         models: Formulas beside the curves.
         parts: Curves of its replicas, of prompts that begin alike, and of the pool as one cache.
         ages: Ages at hit and at eviction, ascending, within the window of the report.
+        rates: Rate cards that the time to live is priced under.
+        storable_tokens: Prompt tokens that this pool's cache may store.
         held: What running requests held, by replica and slice of the window; empty where that is not known.
     """
 
@@ -191,6 +197,12 @@ class Curves:
     models: tuple[Model, ...] = ()
     parts: tuple[PartPoint, ...] = ()
     held: tuple[HeldSlice, ...] = ()
+    rates: tuple[RateLine, ...] = ()
+    storable_tokens: int = 0
+
+    def multiplier(self, line: RateLine, point: TtlPoint) -> float:
+        """Return the cost multiplier of a time to live under one rate card."""
+        return line.multiplier(point.ttl_s, point.hit_tokens, self.storable_tokens, self.prompt_tokens)
 
     @property
     def bound(self) -> Bound | None:

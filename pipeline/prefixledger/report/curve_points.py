@@ -14,21 +14,19 @@ from prefixledger.report.curve_parts import AgeRange, CapacityMark, CapacityPoin
 from prefixledger.report.from_marts import microseconds
 from prefixledger.report.held_parts import HeldSlice
 from prefixledger.report.models import models
+from prefixledger.report.rate_lines import rate_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     import pyarrow as pa
 
     from prefixledger.attribute.marts import Marts
     from prefixledger.config.scenario import Pool, Scenario
     from prefixledger.economics.rates import RateCard
     from prefixledger.replay.summary import PoolSummary, ReplaySummary
+    from prefixledger.report.rate_lines import RateLine
 
 _WHOLE_LOG = "Over the whole log, one request at a time, without the memory of running requests."
 _REPLAYED = " Each capacity is a replay of its own; between two of them nothing is known, for whole leaves are evicted."
-_LONG_US = 1 << 62
-"""A lifetime that only the dearer of two write prices pays for."""
 
 
 def pool_curves(summary: ReplaySummary, scenario: Scenario, marts: Marts) -> tuple[Curves, ...]:
@@ -50,7 +48,7 @@ def pool_curves(summary: ReplaySummary, scenario: Scenario, marts: Marts) -> tup
             _rows(capacity, one.pool),
             _rows(marks, one.pool),
             _rows(ttl, one.pool),
-            _card(scenario, one, marts),
+            rate_lines(_cards(scenario, one, marts)),
             facts,
             tuple(
                 AgeRange(**{k: v for k, v in row.items() if k != "pool"})
@@ -96,13 +94,13 @@ def _curves(
     capacity: list[dict[str, Any]],
     marks: list[dict[str, Any]],
     ttl: list[dict[str, Any]],
-    card: RateCard | None,
+    rates: tuple[RateLine, ...],
     facts: pa.Table,
     ages: tuple[AgeRange, ...],
 ) -> Curves:
     mine = facts.filter(pc.equal(facts["pool"], one.pool))
     stored = pc.coalesce(mine["stored_blocks"], mine["full_blocks"])
-    full_tokens = (pc.sum(stored).as_py() or 0) * one.block_size
+    storable_tokens = (pc.sum(stored).as_py() or 0) * one.block_size
     shape = pool.model
     ours = not pool.hosted and (one.capacity_blocks is not None or one.ttl_us is None)
     return Curves(
@@ -120,7 +118,7 @@ def _curves(
             TtlPoint(
                 r["ttl_us"] / 1e6,
                 r["hit_tokens"],
-                _multiplier(card, r["ttl_us"], r["hit_tokens"], full_tokens, one.prompt_tokens),
+                _multiplier(rates, r["ttl_us"] / 1e6, r["hit_tokens"], storable_tokens, one.prompt_tokens),
             )
             for r in ttl
         ),
@@ -129,24 +127,23 @@ def _curves(
         marks=tuple(CapacityMark(r["share"], r["capacity_blocks"], r["hit_tokens"]) for r in marks if ours),
         replicas=len(one.replicas),
         ages=ages,
+        rates=rates,
+        storable_tokens=storable_tokens,
     )
 
 
-def _multiplier(card: RateCard | None, ttl_us: int, hit: int, full: int, prompt: int) -> float | None:
-    """Return (uncached + r x read + w x written) / prompt: missed full blocks are written."""
-    if card is None or not prompt:
-        return None
-    written = max(0, full - hit)
-    w, r = float(card.w(ttl_us)), float(card.r)
-    return (prompt - hit - written + r * hit + w * written) / prompt
+def _multiplier(
+    rates: tuple[RateLine, ...], ttl_s: float, hit: int, storable: int, prompt: int
+) -> float | None:
+    """Return the cost multiplier under the one rate card of a pool; None where it pays several prices."""
+    own = [line for line in rates if line.own]
+    return own[0].multiplier(ttl_s, hit, storable, prompt) if len(own) == 1 and prompt else None
 
 
-def _card(scenario: Scenario, one: PoolSummary, marts: Marts) -> RateCard | None:
-    """Return the one rate card of a pool; None where its lookups pay several prices."""
+def _cards(scenario: Scenario, one: PoolSummary, marts: Marts) -> tuple[RateCard, ...]:
+    """Return the rate cards of a pool; several where its lookups pay several prices."""
     pricing = scenario.pricing_of(scenario.pool[one.pool])
     if not varies(pricing):
-        return resolve(pricing, model=None, provider=None, at_us=0)[0].card
+        return (resolve(pricing, model=None, provider=None, at_us=0)[0].card,)
     # Prices that vary come from the price list, those of other pools need not.
-    listed: Iterable[RateCard] = (use.card for use in marts.cards if use.card.source.startswith(PRICE_LIST))
-    ratios = {(card.w(), card.w(_LONG_US), card.r): card for card in listed}
-    return next(iter(ratios.values())) if len(ratios) == 1 else None
+    return tuple(use.card for use in marts.cards if use.card.source.startswith(PRICE_LIST))

@@ -14,6 +14,7 @@ from prefixledger.report.numbers import amount, located, points, span
 from prefixledger.report.parts import Finding
 
 if TYPE_CHECKING:
+    from prefixledger.report.key_changes import KeyChange
     from prefixledger.report.view import ReportView
 
 _WORTH = 0.001
@@ -67,7 +68,7 @@ def _of_burst(view: ReportView, burst: Stretch) -> Finding:
 
 
 def _of_cause(view: ReportView, cause: str) -> Finding:
-    book, term = view.result.headline, CAUSE_TERMS[cause]
+    book = view.result.headline
     tokens = book.misses[cause]
     spot, time = place(view.breakdowns, cause), stretch(view.timeline, cause)
     title = f"{amount(tokens)} tokens {_verb(cause)}, {points(tokens / book.prompt_tokens)} of the hit rate"
@@ -87,8 +88,20 @@ def _of_cause(view: ReportView, cause: str) -> Finding:
         to_us=time.to_us if time else None,
         where=located(spot[0], spot[1].value).removeprefix("at ") if spot else "",
         evidence=tuple(e.event_id for e in events[:_EVENTS_NAMED]),
-        action=advice(changes) or term.advice if cause in AVOIDABLE else f"To find out: {term.advice}",
+        action=_action(view, cause, changes),
     )
+
+
+def _action(view: ReportView, cause: str, changes: tuple[KeyChange, ...]) -> str:
+    term, observed = CAUSE_TERMS[cause], view.result.observed
+    if cause in AVOIDABLE:
+        return advice(changes) or term.advice
+    if observed is not None and observed.simulated_hit_tokens is not None:
+        return (
+            "To find out: the hours and replicas where service and replay differ most, and whether capacity and lifetimes "
+            "are there as the scenario says"
+        )
+    return f"To find out: {term.advice}"
 
 
 def _verb(cause: str) -> str:

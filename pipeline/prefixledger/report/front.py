@@ -194,7 +194,7 @@ def _row(view: ReportView, finding: Finding, shown: set[str]) -> FindingRow:
 def _size(view: ReportView, cause: str) -> str:
     """Say how many lookups a finding rests on."""
     affected = view.result.affected.get(cause)
-    if affected is None:
+    if not affected:  # the replay has none of what only the log tells
         return ""
     text = f"{whole(affected)} of {count(view.result.total.requests, 'lookup')}"
     return f"{text}: too few to conclude anything from" if affected < FEW_LOOKUPS else text

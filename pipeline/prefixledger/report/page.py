@@ -25,6 +25,7 @@ from prefixledger.report.length_parts import dead_bands
 from prefixledger.report.load import load_notes, peers
 from prefixledger.report.models import bursts, judged
 from prefixledger.report.money import cuts, losing, paid
+from prefixledger.report.observed_chart import observed_chart, observed_sentence, pairs
 from prefixledger.report.ranking import melting, ranking
 from prefixledger.report.routing_chart import drawable, routing_chart
 from prefixledger.report.time_chart import over_time
@@ -120,7 +121,8 @@ class Page:
         kpis: Four figures.
         sections: (id, title) of the sections that are drawn.
         groups: The same by what they are for.
-        slices: The pieces of the bar of the account.
+        bar: The book of the verdict, drawn as one bar.
+        slices: Its pieces.
         actions: The first things to do.
         records: What became of the records of the inputs.
         caveats: What the verdict rests on, but for the rejects, which the records hold.
@@ -160,6 +162,7 @@ class Page:
     kpis: tuple[Kpi, ...]
     sections: tuple[tuple[str, str], ...]
     groups: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+    bar: Book
     slices: tuple[Slice, ...]
     actions: tuple[Action, ...]
     records: str
@@ -207,7 +210,8 @@ def page(view: ReportView) -> Page:
         kpis=kpis(view),
         sections=sections,
         groups=_groups(sections),
-        slices=slices(result.total),
+        bar=_bar(view),
+        slices=slices(_bar(view)),
         actions=actions(view),
         records=records(view),
         caveats=tuple(text for text in judged.caveats if text != reject_caveat(view)),
@@ -241,6 +245,12 @@ def page(view: ReportView) -> Page:
         definitions=definitions(view),
         causes=cause_lines(view),
     )
+
+
+def _bar(view: ReportView) -> Book:
+    """Return the book that the first screen shows: what was logged where the verdict rests on that, else all lookups."""
+    book = view.result.headline
+    return book if book.basis == "observed" else view.result.total
 
 
 def _sections(view: ReportView) -> tuple[tuple[str, str], ...]:
@@ -282,11 +292,13 @@ def _engine_hours(view: ReportView) -> tuple[EngineHour, ...]:
 def _charts(view: ReportView) -> tuple[dict[str, str], dict[str, str]]:
     """Draw the charts that have data, and say what each shows; fewer than two points make no line."""
     result = view.result
-    drawn: dict[str, str] = dict.fromkeys(("account", "time", "replicas", "heat", "routing", "ladder"), "")
+    drawn: dict[str, str] = dict.fromkeys(
+        ("account", "time", "replicas", "heat", "routing", "ladder", "observed"), ""
+    )
     told: dict[str, str] = {}
     buckets = [b for b in view.timeline.buckets if b.prompt_tokens]
     if result.total.prompt_tokens:
-        drawn["account"] = account_bar(result.total, "fig-account")
+        drawn["account"] = account_bar(_bar(view), "fig-account")
     if len(buckets) > 1:
         drawn["time"], told["time"] = over_time(view, "fig-time"), captions.over_time(view)
     if peers(view):
@@ -298,6 +310,11 @@ def _charts(view: ReportView) -> tuple[dict[str, str], dict[str, str]]:
         drawn["routing"], told["routing"] = routing_chart(options, "fig-routing"), captions.routing(options)
     if len(result.ladder) > 1 and result.ladder[0].hit_tokens:
         drawn["ladder"], told["ladder"] = ladder_waterfall(view, "fig-ladder"), captions.ladder(view)
+    if pairs(view):
+        drawn["observed"], told["observed"] = (
+            observed_chart(view, "fig-observed"),
+            observed_sentence(view),
+        )
     if view.prefixes.tree and result.total.prompt_tokens:
         told["prefixes"] = captions.prefixes(view)
     return drawn, told

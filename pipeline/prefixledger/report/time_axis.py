@@ -28,7 +28,7 @@ _EDGE = 0.02
 _FIRST_DAY = dt.date(1970, 1, 1).toordinal() - 1
 
 
-def time_ticks(axes: Axes, first_us: int, window: Window, hours: float) -> None:
+def time_ticks(axes: Axes, first_us: int, window: Window, hours: float, *, most: int = _MOST_TICKS) -> None:
     """Put ticks at midnight in the zone of the report, or at round times of a short window.
 
     Args:
@@ -36,13 +36,14 @@ def time_ticks(axes: Axes, first_us: int, window: Window, hours: float) -> None:
         first_us: Left end, UTC microseconds.
         window: Has the zone.
         hours: Right end.
+        most: As many have room.
     """
     start = local_time(first_us, window)
     short = hours <= _SHORT_HOURS
     if short:
-        step_s = next((s for s in _STEPS_S if hours * 3600 / s <= _MOST_TICKS), _STEPS_S[-1])
+        step_s = next((s for s in _STEPS_S if hours * 3600 / s <= most), _STEPS_S[-1])
     else:
-        step_s = 86_400 * max(1, round(hours / 24 / _MOST_TICKS))
+        step_s = 86_400 * max(1, round(hours / 24 / most))
     midnight = start.replace(hour=0, minute=0, second=0, microsecond=0)
     skipped = int((start - midnight).total_seconds() // step_s)
     at, names = [], []
