@@ -54,7 +54,7 @@ def compare(
 
     Raises:
         UsageError: One is neither, a period cannot be used, or a foreign file is in the way.
-        InputError: One cannot be read.
+        InputError: One cannot be read, or is of another version.
     """
     from prefixledger.report.comparison import comparison
     from prefixledger.report.comparison_page import check_page, write_comparison
@@ -162,6 +162,8 @@ def _twin(place: Path, period: Period, tz: str) -> dict[str, Any]:
             place=Place(str(place)),
             hint="leave out --from and --to, or name workspaces",
         )
+    from prefixledger.report.twin import check_form
+
     try:
         values = json.loads(place.read_text(encoding="utf-8"))
     except OSError as error:
@@ -180,6 +182,7 @@ def _twin(place: Path, period: Period, tz: str) -> dict[str, Any]:
             place=Place(str(place)),
             hint="name the .json beside a report",
         )
+    check_form(values, place)
     return values
 
 
@@ -210,8 +213,8 @@ def _of_workspace(workspace: Workspace, period: Period, tz: str) -> dict[str, An
             stretch = default_window(workspace, zone=tz, from_us=period[0], to_us=period[1])
             view = report.build(workspace, [summary], stretch)
         except FileNotFoundError as error:
-            raise UsageError(
-                f"the replay {name!r} lacks a file that this version reads: another version made it",
+            raise InputError(
+                f"the replay {name!r} lacks some of its files",
                 place=Place(str(workspace.root)),
                 hint="run prefixledger replay again",
             ) from error

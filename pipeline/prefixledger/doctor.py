@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
@@ -12,12 +11,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-from prefixledger.errors import InternalError, PrefixledgerError, UsageError
+from prefixledger.errors import InputError, InternalError, PrefixledgerError, UsageError
 from prefixledger.locking import holder
 from prefixledger.mirror import workspace_at
 from prefixledger.resources import Kind, resource_dir
 from prefixledger.schema import CAUSES
-from prefixledger.workspace import DEFAULT_WORKSPACE
+from prefixledger.workspace import DEFAULT_WORKSPACE, read_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +25,9 @@ if TYPE_CHECKING:
 
 State = Literal["ok", "note", "wrong"]
 
+_MANIFEST = "manifest"
+_OF_WORKSPACE = (_MANIFEST, "index", "source ", "replay ")
+"""How the subjects of checks begin that are about files of the workspace."""
 _EXTRAS = {
     "tokenizers": "reads tokenizer.json for --tokenizer",
     "tiktoken": "knows OpenAI's encodings for --tokenizer",
@@ -130,11 +132,9 @@ def _workspace(workspace: Workspace) -> Iterator[Check]:
             "nothing reads them; they may be deleted while nothing runs",
         )  # fmt: skip
     try:
-        sources = json.loads(workspace.manifest.read_text(encoding="utf-8"))["sources"]
-    except (ValueError, KeyError, TypeError) as error:
-        yield Check(
-            "manifest", "wrong", f"cannot be read: {error}", "ingest the logs again into a new workspace"
-        )
+        sources = read_manifest(workspace)["sources"]
+    except InputError as error:
+        yield Check(_MANIFEST, "wrong", error.message, error.hint or "")
         return
     yield from _sources(workspace, sources)
     yield _index(workspace)
@@ -203,12 +203,13 @@ def _replay(folder: Path) -> Check:
     return Check(name, "ok", f"{table.num_rows:,} lookups, {asked:,} prompt tokens, the books close")
 
 
-def broken(checks: tuple[Check, ...]) -> UsageError | None:
-    """Return what a command line ends with: an error where something is wrong, else None."""
+def broken(checks: tuple[Check, ...]) -> UsageError | InputError | None:
+    """Return what a command line ends with: that of what is installed, else that of the workspace, else None."""
     wrong = [check for check in checks if check.state == "wrong"]
     if not wrong:
         return None
-    return UsageError(
+    installed = any(not check.subject.startswith(_OF_WORKSPACE) for check in wrong)
+    return (UsageError if installed else InputError)(
         f"{len(wrong)} of {len(checks)} checks failed: {', '.join(check.subject for check in wrong)}",
         hint=wrong[0].hint,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prefixledger.errors import UsageError
+from prefixledger.errors import InputError, UsageError
 from prefixledger.progress import SILENT
 from prefixledger.running import running, tasks_on
 from prefixledger.workspace import DEFAULT_WORKSPACE
@@ -123,7 +123,9 @@ def investigate(
         read = stages.ingested(logs, place, options, progress, tasks)
         read = stages.engine_logs_read(read, engine_log, place, options, progress, tasks)
         asked = logs or scenario is not None or events or replica_grace is not None or engine_log
-        name = None if asked else _kept_replay(place)
+        name, again = (None, None) if asked else _kept_replay(place)
+        if again is not None:
+            question = stages.ask((again,), (), None)
         if name is None:
             name = stages.replayed(place, question, progress, options.jobs, tasks)[0].name
         progress.phase("investigate")
@@ -135,11 +137,16 @@ def investigate(
     return read.checked(results.InvestigateResult(place.name, read.summary, found, page))
 
 
-def _kept_replay(workspace: Workspace) -> str | None:
-    """Return the replay that was asked for last, None where there is none of what the workspace holds now."""
-    from prefixledger.attribute.explain import choose_replay
+def _kept_replay(workspace: Workspace) -> tuple[str | None, Path | None]:
+    """Return the name of the replay that was asked for last, or, where it is of no use any more, the scenario to replay again."""
+    from prefixledger.attribute.explain import choose_replay, last_replay
+    from prefixledger.replay.store import SCENARIO
 
     try:
-        return choose_replay(workspace, None)
+        last = last_replay(workspace)
     except UsageError:
-        return None
+        return None, None
+    try:
+        return choose_replay(workspace, last), None
+    except InputError:
+        return None, workspace.replay(last) / SCENARIO

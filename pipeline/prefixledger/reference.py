@@ -73,6 +73,7 @@ def query(sql: str, *, workspace: str | Path = DEFAULT_WORKSPACE) -> QueryResult
 
     Raises:
         UsageError: There is no workspace, the statement is wrong, or it would change something.
+        InputError: Another version filled the workspace, or it is damaged.
     """
     from prefixledger.attribute.query import run_query
 
@@ -98,7 +99,8 @@ def explain(
         The request, its segments in order and the evidence for each.
 
     Raises:
-        UsageError: There is no such replay, it is older than what was ingested, or the id names no request or several.
+        UsageError: There is no such replay, or the id names no request or several.
+        InputError: The replay is older than what was ingested, or another version made it or the workspace.
     """
     from prefixledger.attribute import explain as explained
 

@@ -39,6 +39,7 @@ def index(
 
     Raises:
         UsageError: There is no report, or a foreign file is in the way.
+        InputError: A report is of another form.
     """
     from prefixledger.report.calendar import calendar, first_listed
     from prefixledger.report.comparison_page import check_page
@@ -76,6 +77,7 @@ def index(
 def _kept(reports: Sequence[str | Path], page: Path) -> Iterator[Kept]:
     """Yield the reports whose page stands beside their twin, by name."""
     from prefixledger.report.calendar import Kept
+    from prefixledger.report.twin import check_form
 
     places = [Path(report) for report in reports]
     files = {
@@ -85,6 +87,7 @@ def _kept(reports: Sequence[str | Path], page: Path) -> Iterator[Kept]:
         twin = _read(path)
         html = path.with_suffix(".html")
         if twin is not None and "timeline" in twin and html.is_file():
+            check_form(twin, path)
             link = Path(os.path.relpath(html, page.resolve().parent)).as_posix()
             yield Kept(quote(link), twin)  # a colon in a name would make a scheme of what stands before it
 

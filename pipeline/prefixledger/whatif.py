@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from prefixledger.errors import UsageError
 from prefixledger.progress import SILENT
 from prefixledger.running import running as holding
 from prefixledger.running import tasks_on
-from prefixledger.workspace import DEFAULT_WORKSPACE, Workspace
+from prefixledger.workspace import DEFAULT_WORKSPACE, Workspace, read_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -194,7 +193,7 @@ def _reread(
 
         if block_size in done:
             return done[block_size]
-        told = json.loads(place.manifest.read_text(encoding="utf-8"))["sources"]
+        told = read_manifest(place)["sources"]
         hashed = sorted({entry["block_size"] for entry in told if entry["block_ids"] is not None})
         if hashed:
             raise UsageError(

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from prefixledger.errors import InputError, Place
+from prefixledger.errors import InputError, Place, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -121,13 +121,39 @@ class Workspace:
         return self.root / "replays" / name
 
 
-def check_version(manifest: Mapping[str, Any], path: Path) -> None:
-    """Refuse a workspace that another version filled: its logs are read again rather than its rows guessed at.
+def read_manifest(workspace: Workspace) -> dict[str, Any]:
+    """Return what ingest says of a workspace; every verb that reads one asks here, so all of them refuse it alike.
 
     Raises:
-        InputError: It did.
-        KeyError: The manifest says no version.
+        UsageError: There is no workspace.
+        InputError: Another version filled it, or it is damaged.
     """
+    path = workspace.manifest
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        _check_version(manifest, path)
+        _ = [entry["source"] for entry in manifest["sources"]]
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise UsageError(
+            f"{workspace.name} is not a workspace",
+            hint="make one: prefixledger ingest SOURCE --workspace DIR",
+        ) from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise damaged(workspace) from error
+    return dict(manifest)
+
+
+def damaged(workspace: Workspace) -> InputError:
+    """Return what a manifest that says too little ends with."""
+    return InputError(
+        "the workspace is damaged",
+        place=Place(str(workspace.manifest)),
+        hint="ingest the logs into a new workspace",
+    )
+
+
+def _check_version(manifest: Mapping[str, Any], path: Path) -> None:
+    """Refuse a workspace that another version filled: its logs are read again rather than its rows guessed at."""
     version = manifest["schema_version"]
     if version != WORKSPACE_VERSION:
         raise InputError(

@@ -13,9 +13,10 @@ from prefixledger.attribute.find import STEPS as FIND_STEPS
 from prefixledger.attribute.find import find_request
 from prefixledger.attribute.inputs import read_scenario
 from prefixledger.attribute.session import Session
-from prefixledger.errors import UsageError
+from prefixledger.errors import InputError, UsageError
 from prefixledger.index.load import load
 from prefixledger.replay.fingerprint import fingerprint
+from prefixledger.workspace import read_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from prefixledger.config.scenario import Scenario
     from prefixledger.workspace import Workspace
 
+_AGAIN = "run prefixledger replay again"
 _TELL = ("80_explain/life", "80_explain/spans")
 STEPS = (*FIND_STEPS, *_TELL)
 
@@ -44,7 +46,8 @@ def explain(
         show_ids: Whether ids are told whole.
 
     Raises:
-        UsageError: There is no such replay, it is older than what was ingested, or the id names no request or several.
+        UsageError: There is no such replay, or the id names no request or several.
+        InputError: The replay is older than what was ingested, or another version made it or the workspace.
     """
     name = choose_replay(workspace, scenario)
     folder = workspace.replay(name)
@@ -71,12 +74,36 @@ def explain(
 
 
 def choose_replay(workspace: Workspace, asked: str | None) -> str:
-    """Return the name of a replay that was made from what the workspace holds now."""
-    if not workspace.manifest.is_file():
-        raise UsageError(
-            f"{workspace.name} is not a workspace",
-            hint="make one: prefixledger replay SOURCE --workspace DIR",
+    """Return the name of a replay that this version made from what the workspace holds now.
+
+    Args:
+        workspace: Where it is.
+        asked: Its name; None is the one that was asked for last.
+
+    Raises:
+        UsageError: There is no workspace, or no such replay.
+        InputError: It is older than what was ingested, or another version made it.
+    """
+    name = last_replay(workspace, asked)
+    kept = json.loads((workspace.replay(name) / "fingerprint.json").read_text(encoding="utf-8"))
+    made_from, now = kept["made_from"], fingerprint(workspace, "")
+    if made_from["workspace"] != now["workspace"]:
+        raise InputError(
+            f"the replay {name!r} was made from other requests than {workspace.name} holds now", hint=_AGAIN
         )
+    if any(made_from.get(part) != now[part] for part in ("code", "version")):
+        raise InputError(
+            f"another version, {made_from.get('version')}, made the replay {name!r}, and this is {now['version']}",
+            hint=_AGAIN,
+        )
+    if not all((workspace.replay(name) / file).is_file() for file in kept["files"]):
+        raise InputError(f"the replay {name!r} lacks some of its files", hint=_AGAIN)
+    return name
+
+
+def last_replay(workspace: Workspace, asked: str | None = None) -> str:
+    """Return the name of a replay, whatever it was made from; see ``choose_replay``."""
+    read_manifest(workspace)
     # The books are written whenever a replay is asked for, also where it is used again.
     books = [
         (path.stat().st_mtime_ns, path.parent.name) for path in workspace.replay("").glob("*/lookups.parquet")
@@ -87,14 +114,7 @@ def choose_replay(workspace: Workspace, asked: str | None) -> str:
     if asked is not None and asked not in names:
         known = ", ".join(sorted(names))
         raise UsageError(f"there is no replay {asked!r} in {workspace.name}", hint=f"replays: {known}")
-    name = asked or names[-1]
-    kept = json.loads((workspace.replay(name) / "fingerprint.json").read_text(encoding="utf-8"))
-    if kept["made_from"]["workspace"] != fingerprint(workspace, "")["workspace"]:
-        raise UsageError(
-            f"the replay {name!r} was made from other requests than {workspace.name} holds now",
-            hint="run prefixledger replay again",
-        )
-    return name
+    return asked or names[-1]
 
 
 def _limits(scenario: Scenario, life: Mapping[str, Any]) -> Limits:

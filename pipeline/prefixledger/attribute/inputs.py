@@ -68,7 +68,8 @@ def read_replay(workspace: Workspace, name: str) -> dict[str, pa.Table]:
         name: Name of the scenario.
 
     Raises:
-        UsageError: This scenario was never replayed, or the index is older than what was ingested.
+        UsageError: This scenario was never replayed.
+        InputError: The index is older than what was ingested.
     """
     folder = workspace.replay(name)
     scenario = read_scenario(folder)

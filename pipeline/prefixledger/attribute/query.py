@@ -12,6 +12,7 @@ import polars as pl
 from prefixledger import schema, schema_contents, schema_engines
 from prefixledger.cards import card_html, frame_card
 from prefixledger.errors import UsageError
+from prefixledger.workspace import read_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,12 +87,9 @@ def connect(workspace: Workspace) -> duckdb.DuckDBPyConnection:
 
     Raises:
         UsageError: There is no workspace there.
+        InputError: Another version filled it, or it is damaged.
     """
-    if not workspace.manifest.is_file():
-        raise UsageError(
-            f"{workspace.name} is not a workspace",
-            hint="make one: prefixledger ingest SOURCE --workspace DIR",
-        )
+    read_manifest(workspace)
     root = workspace.root.resolve()
     connection = duckdb.connect(":memory:", config=_LOCKED)
     connection.execute("SET TimeZone = 'UTC'")

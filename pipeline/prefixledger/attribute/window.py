@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -15,6 +14,7 @@ import pyarrow.parquet as pq
 
 from prefixledger.config.units import datetime_us, us_datetime
 from prefixledger.errors import UsageError
+from prefixledger.workspace import read_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +54,7 @@ def default_window(
     workspace: Workspace, *, zone: str = "UTC", from_us: int | None = None, to_us: int | None = None
 ) -> Window:
     """Choose the window of a workspace from its manifest; see ``choose_window``."""
-    manifest = json.loads(workspace.manifest.read_text(encoding="utf-8"))
+    manifest = read_manifest(workspace)
     read = [source for source in manifest["sources"] if source["first_at_us"] is not None]
     return choose_window(
         min((source["first_at_us"] for source in read), default=0),
@@ -69,7 +69,7 @@ def default_window(
 
 def whole_log(workspace: Workspace, *, from_us: int | None = None, to_us: int | None = None) -> Window:
     """Return the window from the first arrival of a workspace to its last, or as asked; see ``choose_window``."""
-    manifest = json.loads(workspace.manifest.read_text(encoding="utf-8"))
+    manifest = read_manifest(workspace)
     read = [source for source in manifest["sources"] if source["first_at_us"] is not None]
     first_us = min((source["first_at_us"] for source in read), default=0)
     last_us = max((source["last_at_us"] for source in read), default=-1)

@@ -24,7 +24,8 @@ def doctor(workspace: Path, as_json: bool) -> None:
     prefixledger doctor
     prefixledger doctor --workspace week-48 --json
 
-    Exit 2 where something is wrong; a note is worth knowing and stops nothing.
+    Exit 2 where something is wrong with what is installed, 3 where it is with the workspace; a note is worth knowing and
+    stops nothing.
     """
     from prefixledger import api
     from prefixledger.cli.show import print_json, print_table

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from prefixledger.errors import InternalError, UsageError
+from prefixledger.errors import InputError, InternalError, UsageError
 from prefixledger.index.sources import read_indexed, read_sources, still_valid
 from prefixledger.index.tables import integers, read_blocks
 from prefixledger.schema import LAST_BLOCKS, REQUESTS
@@ -72,8 +72,8 @@ def load(workspace: Workspace, *, columns: Iterable[str] | None = None, keys: bo
         keys: Whether the keys of blocks are needed: 16 of the 36 bytes a block.
 
     Raises:
-        InputError: Nothing was ingested.
-        UsageError: The index is older than what was ingested.
+        UsageError: Nothing was ingested.
+        InputError: The index is older than what was ingested, or another version filled the workspace.
         InternalError: A file of the workspace contradicts another, or a column does not exist.
     """
     wanted = tuple(REQUESTS.names if columns is None else columns)
@@ -83,7 +83,7 @@ def load(workspace: Workspace, *, columns: Iterable[str] | None = None, keys: bo
     sources = {source.name: source for source in every}
     indexed = read_indexed(workspace)
     if not still_valid(every, indexed) or len(indexed) != len(sources):
-        raise UsageError(
+        raise InputError(
             f"the index of {workspace.root} is older than what was ingested",
             hint="run `prefixledger replay` on it",
         )

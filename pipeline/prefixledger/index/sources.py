@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from prefixledger.errors import InputError
-from prefixledger.workspace import check_version, write_json
+from prefixledger.workspace import damaged, read_manifest, write_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,20 +62,14 @@ def read_sources(workspace: Workspace) -> tuple[Source, ...]:
     """Return the sources of a workspace in order of their first request, whatever order they were given in.
 
     Raises:
-        InputError: Nothing was ingested, or the manifest cannot be read.
+        UsageError: Nothing was ingested.
+        InputError: The manifest cannot be read, or another version wrote it.
     """
+    manifest = read_manifest(workspace)
     try:
-        manifest = json.loads(workspace.manifest.read_text(encoding="utf-8"))
-        check_version(manifest, workspace.manifest)
         entries = [(e["source"], e.get("first_at_us"), _names(e)) for e in manifest["sources"]]
-    except FileNotFoundError as error:
-        raise InputError(
-            f"{workspace.root} holds no ingested log", hint="run `prefixledger ingest` first"
-        ) from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"{workspace.manifest} is not a manifest: {error!r}", hint="ingest the logs into a new workspace"
-        ) from error
+    except (KeyError, TypeError) as error:
+        raise damaged(workspace) from error
     files: dict[str, list[Path]] = {}
     for path in sorted(workspace.requests.glob("date=*/*.parquet")):
         files.setdefault(path.stem, []).append(path)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from prefixledger import locking
-from prefixledger.errors import InputError, Place
 from prefixledger.ingest.account import InputAccount
 from prefixledger.ingest.write import remove_source
-from prefixledger.workspace import WORKSPACE_VERSION, check_version, write_json
+from prefixledger.workspace import WORKSPACE_VERSION, damaged, read_manifest, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -42,21 +40,16 @@ class Manifest:
         self._cut_off: list[dict[str, Any]] = []
         if not self._path.is_file():
             return
+        held = read_manifest(workspace)
         try:
-            held = json.loads(self._path.read_text(encoding="utf-8"))
-            check_version(held, self._path)
             for entry in held["sources"]:
                 self.sources[entry["source"]] = InputAccount.from_json(entry)
                 self._heads[entry["source"]] = entry["head"]
             self._history = held["history"]
             if held.get("open"):
                 self._cut_off = self._history.pop()
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(
-                "the workspace is damaged",
-                place=Place(str(self._path)),
-                hint="delete the workspace and ingest again",
-            ) from error
+        except (KeyError, TypeError, IndexError) as error:
+            raise damaged(workspace) from error
 
     def begin_call(self) -> None:
         """Open a new entry in the history."""

@@ -15,6 +15,7 @@ from prefixledger.ingest.forest_kernel import roots_of, sums_down
 from prefixledger.kernels.arrays import read_only
 from prefixledger.kernels.content_kernel import LENGTH_MASK, name_pieces
 from prefixledger.schema_contents import CONTENTS
+from prefixledger.workspace import read_manifest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -78,7 +79,7 @@ def block_contents(workspace: Workspace, source: str) -> pa.Table:
 
 
 def _sources(workspace: Workspace) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(workspace.manifest.read_text(encoding="utf-8"))["sources"]
+    found: list[dict[str, Any]] = read_manifest(workspace)["sources"]
     return found
 
 

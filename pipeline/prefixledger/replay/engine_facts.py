@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -13,6 +12,7 @@ import pyarrow as pa
 
 from prefixledger.replay.fleet import logged_names
 from prefixledger.replay.pools import assign_pools
+from prefixledger.workspace import read_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -81,7 +81,7 @@ def read_engine_facts(workspace: Workspace) -> tuple[EngineFact, ...]:
     """Return what the manifest holds of engines, in order of inputs and lines."""
     if not workspace.manifest.is_file():
         return ()
-    manifest = json.loads(workspace.manifest.read_text(encoding="utf-8"))
+    manifest = read_manifest(workspace)
     return tuple(
         EngineFact(entry["source"], entry["path"], fact["line"], fact.get("at_us"), fact)
         for entry in manifest.get("sources", ())
@@ -94,7 +94,7 @@ def source_paths(workspace: Workspace) -> dict[str, str]:
     """Return the label of each input, by its digest."""
     if not workspace.manifest.is_file():
         return {}
-    manifest = json.loads(workspace.manifest.read_text(encoding="utf-8"))
+    manifest = read_manifest(workspace)
     return {entry["source"]: str(entry.get("path", "")) for entry in manifest.get("sources", ())}
 
 
@@ -102,7 +102,7 @@ def logs_weights(workspace: Workspace) -> bool:
     """Tell whether some input is of an engine that says which weights answered (SGLang)."""
     if not workspace.manifest.is_file():
         return False
-    manifest = json.loads(workspace.manifest.read_text(encoding="utf-8"))
+    manifest = read_manifest(workspace)
     return any(str(entry.get("format", "")).startswith("sglang") for entry in manifest.get("sources", ()))
 
 

@@ -155,7 +155,8 @@ def prepare(
         keys: Whether a router or a page goes by the keys of blocks; most of what is read are keys.
 
     Raises:
-        UsageError: The log cannot be looked up at all, or the index is older than what was ingested.
+        UsageError: The log cannot be looked up at all.
+        InputError: The index is older than what was ingested.
         InputError: The workspace holds nothing to replay.
     """
     log = in_pages(read_log(workspace, scenario, columns, keys=keys), scenario).log

@@ -138,7 +138,8 @@ def read_log(
         keys: Whether the keys of blocks are needed; without them the forest has none.
 
     Raises:
-        UsageError: The log cannot be looked up at all, or the index is older than what was ingested.
+        UsageError: The log cannot be looked up at all.
+        InputError: The index is older than what was ingested.
         InputError: The workspace holds nothing to replay.
     """
     matched = {field for pool in scenario.pool if pool.match is not None for field in pool.match.fields}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -37,6 +36,7 @@ from prefixledger.report.prefix_tree import prefix_tree
 from prefixledger.report.reject_parts import first_rejects
 from prefixledger.report.routing_options import routing_options
 from prefixledger.report.view import NO_ADVICE, Provenance, ReportView, Result, Setup, Window
+from prefixledger.workspace import read_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -81,7 +81,7 @@ def build(
     view = ReportView(
         results=tuple(_result(one, its) for one, its in found),
         window=window,
-        sources=sources(json.loads(workspace.manifest.read_text(encoding="utf-8"))),
+        sources=sources(read_manifest(workspace)),
         made=Provenance(
             version=__version__,
             seed=scenario.seed,

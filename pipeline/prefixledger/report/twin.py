@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from prefixledger.errors import InputError, Place
 from prefixledger.report import twin_parts
 from prefixledger.report.advice_parts import advice_value, recommendation_value
 from prefixledger.report.failures import failure_value
@@ -21,6 +22,9 @@ from prefixledger.report.twin_money import spend_value
 from prefixledger.report.verdict import verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
     from prefixledger.attribute.spread import Spread
     from prefixledger.report import document
     from prefixledger.report.books import Book, Observed
@@ -29,6 +33,24 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION: Literal[1] = 1
 GENERATOR = "prefixledger"
+
+
+def check_form(values: Mapping[str, Any], path: Path) -> None:
+    """Refuse a kept report of another form: its keys may mean something else.
+
+    Args:
+        values: What the JSON twin says.
+        path: Where it is.
+
+    Raises:
+        InputError: It is of another form.
+    """
+    if values["schema_version"] != SCHEMA_VERSION:
+        raise InputError(
+            f"this report is of form {values['schema_version']}, and this prefixledger reads form {SCHEMA_VERSION}",
+            place=Place(str(path)),
+            hint="make the report again, leave it out, or use the prefixledger that wrote it",
+        )
 
 
 def twin(view: ReportView, *, show_ids: bool = False) -> document.Report:

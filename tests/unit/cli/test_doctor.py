@@ -43,7 +43,7 @@ def test_a_whole_workspace_is_well(made: Workspace, capsys: pytest.CaptureFixtur
 
 
 def test_books_that_do_not_close_are_wrong(made: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
-    """One invented token in a file of the books is found, named, and ends with exit 2."""
+    """One invented token in a file of the books is found, named, and ends with exit 3."""
     path = made.replay("as-is") / "lookups.parquet"
     kept = path.read_bytes()
     table = pq.read_table(path)
@@ -53,7 +53,7 @@ def test_books_that_do_not_close_are_wrong(made: Workspace, capsys: pytest.Captu
     )
     pq.write_table(table.set_column(at, table.schema.field(at), more), path)
     try:
-        assert app.run(["doctor", "--workspace", str(made.root)]) == 2
+        assert app.run(["doctor", "--workspace", str(made.root)]) == 3
         assert "replay as-is" in capsys.readouterr().err
     finally:
         path.write_bytes(kept)

@@ -13,7 +13,7 @@ from prefixledger import api, attribute, replay
 from prefixledger.attribute.explained import Limits, segment
 from prefixledger.cli import app
 from prefixledger.config.scenario import parse_scenario
-from prefixledger.errors import UsageError
+from prefixledger.errors import InputError
 from replayed import booked
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def test_the_replay_is_the_last_or_the_one_named_and_never_stale(tmp_path: Path)
     kept = json.loads(fingerprint.read_text(encoding="utf-8"))
     kept["made_from"]["workspace"] = "another"
     fingerprint.write_text(json.dumps(kept), encoding="utf-8")
-    with pytest.raises(UsageError, match="was made from other requests"):
+    with pytest.raises(InputError, match="was made from other requests"):
         api.explain("again-with", workspace=place.root)
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def workspace(tmp_path: Path) -> Path:
     """Make a workspace with three lookups in each of two replays and no request."""
     place = Workspace(tmp_path / "ws")
-    write_json(place.manifest, {})
+    write_json(place.manifest, {"schema_version": 1, "sources": []})
     for name, hit in (("as-is", 16), ("bigger", 32)):
         table = pa.table(
             {

@@ -17,7 +17,7 @@ from prefixledger.attribute.cell import Cell
 from prefixledger.cli import app
 from prefixledger.config.grid import read_grid
 from prefixledger.config.registry import ROUTINGS
-from prefixledger.errors import UsageError
+from prefixledger.errors import InputError, UsageError
 from prefixledger.report.frontier import frontier, measures
 from prefixledger.workspace import Workspace
 
@@ -403,7 +403,7 @@ def test_two_workspaces_are_compared_by_their_last_replays(
     assert found["change"] < 0
     assert "The capacity differs: unlimited in the first, 12 blocks in the second." in found["notes"]
     (after.folder / "replicas.parquet").unlink()
-    with pytest.raises(UsageError, match="another version made it"):
+    with pytest.raises(InputError, match="lacks some of its files"):
         api.compare(".prefixledger", "small")
     api.ingest(["log.jsonl"], map="map.toml", workspace="empty")
     with pytest.raises(UsageError, match="no replay"):

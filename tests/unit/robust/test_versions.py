@@ -38,14 +38,105 @@ def test_another_version_of_a_workspace_is_refused(version: int, sources: str, t
     assert tree(root) == before
 
 
-def test_a_workspace_of_another_version_ends_with_exit_code_3(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+VERBS = {
+    "ingest": ["ingest", str(FIXTURES / "sglang.jsonl"), "--workspace", "ws"],
+    "replay": ["replay", "ws"],
+    "report": ["report", "ws", "-o", "week.html"],
+    "whatif": ["whatif", "ws", "--capacity", "10"],
+    "investigate": ["investigate", "ws"],
+    "explain": ["explain", "q1", "--workspace", "ws"],
+    "diff": ["diff", "q1", "q2", "--workspace", "ws"],
+    "compare": ["compare", "ws"],
+    "compare two": ["compare", "ws", "ws"],
+    "query": ["query", "SELECT 1", "--workspace", "ws"],
+    "export": ["export", "ws", "-o", "trace.jsonl"],
+    "doctor": ["doctor", "--workspace", "ws"],
+}
+"""Every verb that reads a workspace."""
+_READS_LOGS = ("replay", "report", "whatif", "investigate")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize(
+    ("manifest", "said"),
+    [
+        ({"schema_version": 7}, "this workspace is of version 7, and this prefixledger reads version 1"),
+        ({"schema_version": 0, "sources": {"new": "form"}}, "this workspace is of version 0"),
+        ({"sources": 3}, "the workspace is damaged"),
+        (None, "the workspace is damaged"),
+    ],
+    ids=["later", "earlier", "odd", "cut off"],
+)
+def test_every_verb_refuses_a_workspace_that_it_cannot_read_by_exit_code_3(
+    verb: str,
+    manifest: dict[str, Any] | None,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """And says what to do."""
+    """And says the same, and what to do."""
+    monkeypatch.chdir(tmp_path)
+    ws = tmp_path / "ws"
+    ws.mkdir()
+    (ws / "requests").mkdir()
+    whole = {"schema_version": WORKSPACE_VERSION, "sources": [], "history": []}
+    text = '{"schema' if manifest is None else json.dumps({**whole, **manifest})
+    (ws / "manifest.json").write_text(text, encoding="utf-8")
+    assert run(VERBS[verb]) == 3
+    told = "".join(capsys.readouterr())
+    assert " ".join(said.split()) in " ".join(told.split()).replace("│", "")
+    assert "a new workspace" in " ".join(told.split())
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in ("ingest", "doctor", "compare two")])
+def test_every_verb_refuses_what_is_no_workspace_by_exit_code_2(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder that is not there is a mistake of the command, not of a log."""
+    monkeypatch.chdir(tmp_path)
+    arguments = list(VERBS[verb])
+    if verb in _READS_LOGS:  # they would take it for a folder of logs
+        arguments.insert(1, "--workspace")
+    assert run(arguments) == 2
+    assert capsys.readouterr().err
+    assert not (tmp_path / "ws").exists()
+
+
+@pytest.mark.slow
+def test_a_replay_of_another_version_is_made_again_or_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What replays makes it again, under the scenario that it was made under; what only reads it ends with exit code 3."""
+    monkeypatch.chdir(tmp_path)
     ingest(tmp_path / "ws", FIXTURES / "dynamo.jsonl")
-    _edited(tmp_path / "ws" / "manifest.json", schema_version=7)
-    assert run(["replay", str(tmp_path / "ws")]) == 3
-    assert "hint: ingest the logs into a new workspace" in capsys.readouterr().err
+    (tmp_path / "small.toml").write_text("[cache]\ncapacity = '12 blocks'\n", encoding="utf-8")
+    assert run(["replay", "ws", "--scenario", "small.toml", "-q"]) == 0
+    mark = tmp_path / "ws" / "replays" / "small" / "fingerprint.json"
+    made = mark.read_bytes()
+    values = json.loads(made)
+    values["made_from"]["version"] = "0.0.1"
+    mark.write_text(json.dumps(values), encoding="utf-8")
+    for arguments in (["explain", "any", "--workspace", "ws"], ["compare", "ws", "ws"]):
+        assert run(arguments) == 3
+        assert "another version, 0.0.1, made the replay 'small'" in capsys.readouterr().err
+    assert run(["investigate", "ws", "-q"]) == 0
+    assert mark.read_bytes() == made
+    assert [path.name for path in (tmp_path / "ws" / "replays").iterdir()] == ["small"]
+
+
+def test_a_report_of_another_form_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By what reads kept reports: its keys may mean something else."""
+    (tmp_path / "week.html").write_text("", encoding="utf-8")
+    values = {"schema_version": 2, "generator": "prefixledger 9", "timeline": {}}
+    (tmp_path / "week.json").write_text(json.dumps(values), encoding="utf-8")
+    twin = str(tmp_path / "week.json")
+    for arguments in (["compare", twin, twin], ["index", str(tmp_path), "-o", str(tmp_path / "index.html")]):
+        assert run(arguments) == 3
+        assert (
+            "week.json: this report is of form 2, and this prefixledger reads form 1"
+            in capsys.readouterr().err
+        )
 
 
 def test_an_index_of_another_version_is_made_again(tmp_path: Path) -> None:
