@@ -1,7 +1,8 @@
 -- Question: what would be written again under the shorter and under the longer lifetime that can be had, by gaps alone?
--- Row: one model and rate card that sells a longer lifetime at another price, of lookups that carry usage and name
---   their conversation. What was there before and is asked again is lost where the gap, start to start, outlives the
---   lifetime, whatever the service did with it; grown_tokens are written under either lifetime.
+-- Row: one model and rate card that sells a longer lifetime at another price, of lookups that carry usage and no
+--   keys, so that no replay can tell, and name their conversation. What was there before and is asked again is lost
+--   where the gap, start to start, outlives the lifetime, whatever the service did with it; grown_tokens are written
+--   under either lifetime.
 -- Inputs: asked, cards.
 -- Columns: model, card, requests, lost_short_tokens, lost_long_tokens, grown_tokens
 with counted as (
@@ -19,6 +20,7 @@ with counted as (
     from asked
     join cards using (card)
     where asked.usage_state = 'present'
+        and asked.basis = 'observed'
         and asked.conversation is not null
         and cards.long_ttl_us > cards.short_ttl_us
         and cards.base_price > 0

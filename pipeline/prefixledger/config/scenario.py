@@ -179,7 +179,10 @@ def _scenario(file: TomlFile, default_name: str) -> Scenario:
     data = {"name": default_name, **file.data}
     short = [key for key in _POOL_TABLES if key in data]
     if not short:
-        return validated(Scenario, file, data)
+        found = validated(Scenario, file, data)
+        # Prices alone change nothing about who caches what: a discount is no reason to take Claude's rows for vLLM's.
+        alone = "pricing" in data and not data.keys() & {"pool", "event"}
+        return found.model_copy(update={"pool": default_scenario().pool}) if alone else found
     if "pool" in data:
         raise UsageError(
             f"[{short[0]}] at top level is shorthand for one pool and does not go with [[pool]]",

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 class LongerLife:
     """What the longer lifetime of writes would be worth to one model, by the gaps of its conversations and usage alone.
 
+    Of lookups without keys, which no replay can try; what conversations share, such as a system prompt, is left out.
+
     Attributes:
         model: Name of the model; None where the log names none.
         short_ttl_s: The shorter lifetime.
@@ -53,7 +55,7 @@ class LongerLife:
             f"By the gaps of its conversations alone, {clean(self.model or 'a model without a name', 60)} with all writes for "
             f"{duration(self.long_ttl_s)} in place of {duration(self.short_ttl_s)} would {verb} "
             f"{money(abs(self.saved), self.currency)}: {amount(self.lost_short_tokens - self.lost_long_tokens)} tokens would not "
-            f"be written again, {amount(self.lost_long_tokens + self.grown_tokens)} be written at the dearer price"
+            f"be written again, {amount(self.lost_long_tokens + self.grown_tokens)} be written at the dearer price; what conversations share is left out"
         )
 
 

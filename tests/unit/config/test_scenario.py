@@ -238,3 +238,11 @@ def test_the_grace_of_replicas_can_be_set_for_all_pools() -> None:
     assert [pool.fleet.replica_grace_us for pool in changed.pool] == [3_600_000_000] * 2
     with pytest.raises(UsageError, match="not a duration"):
         changed.with_replica_grace("soon")
+
+
+def test_prices_alone_leave_the_pools_as_they_are() -> None:
+    """Who gives a discount and nothing else still has each provider replayed under its own rules."""
+    alone = parse_scenario("[pricing]\ndiscount = 0.1\n")
+    assert alone.pool == default_scenario().pool
+    assert alone.pricing.discount == Decimal("0.1")
+    assert len(parse_scenario('[pricing]\ndiscount = 0.1\n[cache]\nprofile = "vllm"\n').pool) == 1
