@@ -3,8 +3,8 @@
     python benchmarks/curves.py                     the agentic trace beside the checkout, else a generated week
     python benchmarks/curves.py LOG --block-size 64 any log that prefixledger reads without a map
 
-Also times a warm what-if of 100 scenarios. Prints a table and writes out/benchmark-curves.json. The curve is held to a replay
-at each of the 20 capacities before it is timed.
+Also times the clairvoyant bound at the same 20, and a warm what-if of 100 scenarios. Prints a table and writes
+out/benchmark-curves.json. The curve is held to a replay at each of the 20 capacities before it is timed, the bound to both.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from run import AGENTIC, MOST_ACCESSES, ROOT, accesses, best_of, libcachesim_lru
 from prefixledger import api
 from prefixledger.index import load
 from prefixledger.replay.chains import build_chains, build_paths
+from prefixledger.replay.clairvoyant import clairvoyant_hits
 from prefixledger.replay.curves import capacity_curve
 from prefixledger.replay.extents import Traffic, replay_extents
 from prefixledger.replay.touches import PoolLog, find_touches, vllm_cap_blocks
@@ -56,11 +57,19 @@ def measure(workspace: Path, most: int, folder: Path) -> dict[str, Any]:
     all_s, curve = best_of(5, lambda: capacity_curve(find_touches(log)))
     low, high = int(curve.capacity_blocks[0]), int(curve.capacity_blocks[-1])
     sizes = np.unique(np.geomspace(low, max(high, low + SIZES), SIZES).round().astype(np.int64))
+    touches = find_touches(log)
+    bound_s, bound = best_of(3, lambda: clairvoyant_hits(touches, sizes.tolist()))
+    if (bound < curve.hits_at(sizes)).any():
+        raise SystemExit("the cache hits more than the clairvoyant bound allows")
     traffic = Traffic(log.admitted_us, log.replica, prompt, keyed, paths.offset, paths.chain)
+    replays_s = 0.0
     for size, hits in zip(sizes.tolist(), curve.hits_at(sizes).tolist(), strict=True):
-        replayed = replay_extents(
-            traffic, chains.chain_length, block_size=block_size, replicas=1, capacity_blocks=size
+        took_s, replayed = timed(
+            lambda size=size: replay_extents(
+                traffic, chains.chain_length, block_size=block_size, replicas=1, capacity_blocks=size
+            )
         )
+        replays_s += took_s
         if int(replayed.hit_blocks.sum()) != hits:
             raise SystemExit(
                 f"the curve says {hits} hit blocks at {size}, a replay {replayed.hit_blocks.sum()}"
@@ -77,6 +86,10 @@ def measure(workspace: Path, most: int, folder: Path) -> dict[str, Any]:
         "libcachesim_sizes": int(sizes.size),
         "libcachesim_s": rival_s,
         "all_over_libcachesim": rival_s / all_s,
+        "replays_s": replays_s,
+        "clairvoyant_s": bound_s,
+        "clairvoyant_over_replays": replays_s / bound_s,
+        "clairvoyant_over_libcachesim": rival_s / bound_s,
         "whatif_cells": len(found.cells) - 1,
         "whatif_warm_s": whatif_s,
     }

@@ -198,10 +198,10 @@ def _check_replayed(workspace: Workspace) -> None:
 
 
 def _of_workspace(workspace: Workspace, period: Period, tz: str) -> dict[str, Any]:
-    from prefixledger import report
     from prefixledger.attribute.explain import choose_replay
     from prefixledger.attribute.window import default_window
     from prefixledger.replay.summary import from_json
+    from prefixledger.report import stage as report
     from prefixledger.report.twin import twin
     from prefixledger.running import running
 

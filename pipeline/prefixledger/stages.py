@@ -226,9 +226,9 @@ def page(
     Raises:
         UsageError: A time, the zone or a rule does not exist, or a foreign file is in the way.
     """
-    from prefixledger import report
     from prefixledger.config.units import month_us, parse_time_us
     from prefixledger.ingest.invoice import read_invoice
+    from prefixledger.report import stage as report
     from prefixledger.report.rules import rules
 
     try:
@@ -272,9 +272,9 @@ def reported(
     progress: Progress,
 ) -> ReportResult:
     """Run the stage ``report``."""
-    from prefixledger import report
     from prefixledger.attribute.window import default_window
     from prefixledger.ingest.invoice import invoice_span
+    from prefixledger.report import stage as report
 
     progress.phase("report")
     from_us, to_us = asked.from_us, asked.to_us
@@ -314,7 +314,7 @@ def nothing_reported(
         question: What was to be replayed.
         problem: Why that could not be done.
     """
-    from prefixledger import report
+    from prefixledger.report import stage as report
     from prefixledger.report.nothing import build_nothing
 
     view = build_nothing(workspace, question.scenarios[0], asked.zone, problem)

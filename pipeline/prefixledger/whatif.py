@@ -131,7 +131,6 @@ def whatif(
     from prefixledger.attribute.grid_run import run_grid
     from prefixledger.attribute.trial import open_trials
     from prefixledger.config.grid import Grid, read_grid, read_growth
-    from prefixledger.report import whatif_page
 
     options = stages.log_options(
         format=format, map=map, block_size=block_size, block_ids=block_ids, id_scope=id_scope,
@@ -148,6 +147,8 @@ def whatif(
     grid = Grid() if factors and all(value is None for value in axes.values()) else read_grid(**axes)
     page = None if output is None else Path(output)
     if page is not None:
+        from prefixledger.report import whatif_page  # draws, and half a second of imports
+
         whatif_page.check_page(page, force=force)
     logs, place = stages.resolve(sources, workspace)
     question = stages.ask(() if scenario is None else (scenario,), events, replica_grace)

@@ -152,20 +152,21 @@ def _memory(ground: Ground, pool: Pool, mine: NDArray[np.bool_], blocks: int) ->
     most = sizes[-1][0]
     if most <= 0:
         yield f"pool {pool.name}: {GROWTH[-1]:g} times the memory saves nothing"
-        return
-    _, times, change, outcome = next(size for size in sizes if size[0] >= _ENOUGH * most)
-    yield Tried(
-        kind="capacity",
-        action=f"Give each replica of pool {pool.name} {times:g} times the memory for prefixes: "
-        f"{round(blocks * times):,} blocks in place of {blocks:,}.",
-        where=f"pool {pool.name}",
-        change=change,
-        outcome=outcome,
-        mine=mine,
-        side_effects=("Memory: what it costs is not in the figure.",),
-        pool=pool.name or "",
-        shown_by=f"whatif --capacity {round(blocks * times)}",
-    )
+    else:
+        _, times, change, outcome = next(size for size in sizes if size[0] >= _ENOUGH * most)
+        yield Tried(
+            kind="capacity",
+            action=f"Give each replica of pool {pool.name} {times:g} times the memory for prefixes: "
+            f"{round(blocks * times):,} blocks in place of {blocks:,}.",
+            where=f"pool {pool.name}",
+            change=change,
+            outcome=outcome,
+            mine=mine,
+            side_effects=("Memory: what it costs is not in the figure.",),
+            pool=pool.name or "",
+            shown_by=f"whatif --capacity {round(blocks * times)}",
+        )
+    # A tier is larger than any memory that was tried, so it may pay where that does not.
     if pool.cache.profile in {kind.profile for kind in TIER_KINDS.values()}:
         yield from _tier(ground, pool, mine)
 
@@ -186,7 +187,7 @@ def _tier(ground: Ground, pool: Pool, mine: NDArray[np.bool_]) -> Iterator[Tried
         mine=mine,
         side_effects=("Host memory, and the time to load from it, are not in the figure.",),
         pool=pool.name or "",
-        shown_by=f'a replay with tier = {{ capacity = "{TIER}" }}',
+        shown_by=f"whatif --tier {TIER}",
     )
 
 

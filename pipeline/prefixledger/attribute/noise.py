@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,6 +75,16 @@ class Noise:
     """
 
     _draws: tuple[_Draw, ...]
+    _wholes: list[tuple[NDArray[np.int64], list[NDArray[np.float64]]]] = field(default_factory=list)
+
+    def _whole(self, amount: NDArray[np.int64]) -> list[NDArray[np.float64]]:
+        """Return the sums of what many shares are of, by draw."""
+        for known, sums in self._wholes:
+            if known is amount:
+                return sums
+        sums = [draw.sums(amount) for draw in self._draws]
+        self._wholes[:] = [(amount, sums)]
+        return sums
 
     @property
     def clusters(self) -> tuple[tuple[str, int], ...]:
@@ -100,8 +110,7 @@ class Noise:
             None where the log has too few clusters of any kind.
         """
         found = []
-        for draw in self._draws:
-            of = draw.sums(whole)
+        for draw, of in zip(self._draws, self._whole(whole), strict=True):
             if whole_after is None:
                 found.append(100 * _over(draw.sums(after - before), of))
             else:

@@ -84,9 +84,15 @@ class Trial:
         """Return what the input of every lookup costs, each in the currency of its card."""
         cards = [self.askers.cards[card] for _, card in self.askers.groups]
         prices = np.asarray([_prices(use) for use in cards], np.float64)
-        read, base, write, write_1h, rent = prices[self.askers.group].T
-        hit, written, long = (self.by_arrival(f"{name}_tokens") for name in ("hit", "written", "written_1h"))
-        kept = (written - long) * write + long * write_1h + self.by_arrival("storage_token_s") * rent
+        paid = prices[0] if len(prices) == 1 else prices[self.askers.group].T
+        read, base, write, write_1h, rent = paid
+        hit, written = (self.by_arrival(f"{name}_tokens") for name in ("hit", "written"))
+        kept = written * write
+        if any(
+            pool.plan.pool.hosted for pool in self.pools
+        ):  # nobody else asks to be kept for longer, or rents
+            long = self.by_arrival("written_1h_tokens")
+            kept = (written - long) * write + long * write_1h + self.by_arrival("storage_token_s") * rent
         amount: NDArray[np.float64] = hit * read + kept + (prompt_tokens - hit - written) * base
         return amount
 
@@ -104,6 +110,7 @@ class Trials:
     prepared: Prepared
     noise: Noise
     origin: NDArray[np.int64] | None = None
+    _before: list[tuple[Trial, NDArray[np.int64], NDArray[np.float64] | None]] = field(default_factory=list)
     _askers: dict[str, Askers] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -153,15 +160,25 @@ class Trials:
         prompt_tokens, on = self.prepared.log.lookups.prompt_tokens, on or self
         theirs = on.prepared.log.lookups.prompt_tokens
         asked = on.of_origin(theirs)
-        before = baseline.by_arrival("hit_tokens")
+        before, was = self._of_baseline(baseline)
         if on.origin is None and not np.array_equal(asked, prompt_tokens):
             return None, None
         after = on.of_origin(trial.by_arrival("hit_tokens"))
         rate = self.noise.of_share(after, before, prompt_tokens, None if on.origin is None else asked)
-        paid, was = trial.paid(theirs), baseline.paid(prompt_tokens)
+        paid = trial.paid(theirs)
         if paid is None or was is None or trial.currency != baseline.currency:
             return rate, None
         return rate, self.noise.of_change(on.of_origin(paid), was)
+
+    def _of_baseline(self, baseline: Trial) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
+        """Return hits and amounts of a trial that many are compared with."""
+        for known, hits, paid in self._before:
+            if known is baseline:
+                return hits, paid
+        hits = baseline.by_arrival("hit_tokens")
+        paid = baseline.paid(self.prepared.log.lookups.prompt_tokens)
+        self._before.append((baseline, hits, paid))
+        return hits, paid
 
     def of_origin(self, amount: NDArray[Any]) -> NDArray[Any]:
         """Add up what was copied on what it is a copy of."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from prefixledger.replay.fleet import Fleet
     from prefixledger.replay.lookups import Log
     from prefixledger.replay.named_events import NamedEvent
+    from prefixledger.replay.queued import Queued
     from prefixledger.replay.residence import Residence
 
 AS_LOGGED = "as-logged"
@@ -58,6 +59,8 @@ class PoolPlan:
         fleet: Its replicas and their resets.
         residence: How long lookups hold their blocks.
         branch: int8[k], why the router sent each there, a position in ``BRANCHES``; None where the log chose.
+        queues: Filled in as it is replayed: for a ``replica`` its lookups in the order in which they ask to be admitted, which
+            hangs on no capacity and no lifetime; plans that differ in these alone share it.
     """
 
     index: int
@@ -71,6 +74,7 @@ class PoolPlan:
     fleet: Fleet
     residence: Residence
     branch: NDArray[np.int8] | None = None
+    queues: list[tuple[NDArray[np.int64], Queued]] = field(default_factory=list, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

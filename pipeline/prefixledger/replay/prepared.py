@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from prefixledger.replay.engine_facts import EngineFact
     from prefixledger.replay.lookups import Log
     from prefixledger.replay.plan import Plan, PoolPlan
+    from prefixledger.replay.tally import OwnPieces
     from prefixledger.replay.touches import Touches
     from prefixledger.workspace import Workspace
 
@@ -54,6 +55,7 @@ class Prepared:
         events: From event files; they hold in every scenario.
         touches: Of pools whose order of admission does not depend on capacity and TTL, by the identity of ``PoolPlan.mine``,
             which a routed plan keeps, and the profile.
+        pieces: What ``tally`` makes of these, by the same.
         changes: See ``changed_tally``, for pools of this kind alone.
         anew: Pools placed under other seeds, by the same identity and the seed.
     """
@@ -63,6 +65,7 @@ class Prepared:
     facts: tuple[EngineFact, ...]
     events: tuple[Event, ...]
     touches: dict[tuple[int, str], Touches]
+    pieces: dict[tuple[int, str], OwnPieces]
     anew: dict[tuple[int, int], PoolPlan]
     changes: dict[tuple[tuple[int, str], ...], tuple[NDArray[np.int64], ...]]
     _routed: dict[str, _Once]
@@ -166,7 +169,16 @@ def prepare(
 def prepared(log: Log, facts: Sequence[EngineFact] = (), events: Sequence[Event] = ()) -> Prepared:
     """Prepare a log that is in memory already."""
     return Prepared(
-        log, build_chains(log.forest.parent), tuple(facts), tuple(events), {}, {}, {}, {}, threading.Lock()
+        log,
+        build_chains(log.forest.parent),
+        tuple(facts),
+        tuple(events),
+        {},
+        {},
+        {},
+        {},
+        {},
+        threading.Lock(),
     )
 
 

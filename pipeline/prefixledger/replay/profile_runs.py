@@ -110,7 +110,13 @@ def pack_resets(resets: tuple[Reset, ...]) -> Resets:
 
 
 def _queued(plan: PoolPlan, log: Log, chains: Chains) -> Queued:
-    return queue_up(log, chains, plan.mine, plan.replica, plan.block_size, plan.residence)
+    # Two threads may both make it: the second is as good as the first.
+    for replica, queued in plan.queues:
+        if replica is plan.replica:
+            return queued
+    queued = queue_up(log, chains, plan.mine, plan.replica, plan.block_size, plan.residence)
+    plan.queues.append((plan.replica, queued))
+    return queued
 
 
 def _caps(log: Log, mine: NDArray[np.int64], block_size: int) -> NDArray[np.int64]:

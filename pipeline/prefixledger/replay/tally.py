@@ -189,7 +189,11 @@ def tally_pool(
     missed = _NO_PIECES
     if causes:
         touches = _touches(prepared, run)
-        missed = _own_pieces(run, touches, groups) if lone else _evidence_pieces(run, touches, groups)
+        if lone:
+            pieces = _known(prepared, run, touches)
+            missed = _own_pieces(run, pieces, groups, unseen=prepared.log.contents is not None)
+        else:
+            missed = _evidence_pieces(run, touches, groups)
     size, log = plan.block_size, run.log
     cap_blocks = np.where(log.refused, 0, log.cap_blocks)
     full_blocks = log.prompt_tokens // size
@@ -200,11 +204,7 @@ def tally_pool(
     nothing = np.zeros_like(hit_tokens)
     sums = _NO_SUMS
     if causes:
-        keys = np.concatenate([missed[0], groups * _CODES + _HIT, groups * _CODES + _CAPPED])
-        tokens = (missed[1] * size, hit_tokens, behind)
-        written = (missed[1] * size, nothing, behind_written)
-        long = (missed[2] * size, nothing, nothing)
-        sums = _summed(keys, tokens, written, long)
+        sums = _summed(missed, groups, size, hit_tokens, behind, behind_written)
     return PoolTally(
         plan=plan,
         lookup=run.lookup,
@@ -228,10 +228,30 @@ def tally_pool(
     )
 
 
-def _summed(keys: NDArray[np.int64], *columns: tuple[NDArray[np.int64], ...]) -> FactSums:
-    sums = [np.bincount(keys, np.concatenate(parts)).astype(np.int64) for parts in columns]
-    some = np.flatnonzero(sums[0])
-    return FactSums(some // _CODES, some % _CODES, *(part[some] for part in sums))
+def _summed(
+    missed: _Missed,
+    groups: NDArray[np.int64],
+    size: int,
+    hit_tokens: NDArray[np.int64],
+    behind: NDArray[np.int64],
+    behind_written: NDArray[np.int64],
+) -> FactSums:
+    """Sum missed pieces, hits, and what is behind the last position that may hit, by group and facts."""
+    keys, blocks, long_blocks, _ = missed
+    several = int(groups.max(initial=-1)) + 1
+    room = max(several * _CODES, int(keys.max(initial=-1)) + 1)
+    tokens = np.bincount(keys, blocks, room).astype(np.int64) * size
+    long = np.zeros(room, np.int64)
+    if long_blocks.any():
+        long = np.bincount(keys, long_blocks, room).astype(np.int64) * size
+    written = tokens.copy()
+    of = np.arange(several) * _CODES
+    for flag, asked, stored in ((_HIT, hit_tokens, None), (_CAPPED, behind, behind_written)):
+        tokens[of + flag] += np.bincount(groups, asked, several).astype(np.int64)
+        if stored is not None:
+            written[of + flag] += np.bincount(groups, stored, several).astype(np.int64)
+    some = np.flatnonzero(tokens)
+    return FactSums(some // _CODES, some % _CODES, tokens[some], written[some], long[some])
 
 
 def _peak(run: PoolRun) -> int:
@@ -254,6 +274,17 @@ def _fixed(run: PoolRun) -> bool:
     return plan.residence.mode == "none" and not run.log.refused.any() and not plan.pool.hosted
 
 
+def _known(prepared: Prepared, run: PoolRun, touches: Touches) -> OwnPieces:
+    """Return the pieces of touches; of those that are kept for all capacities once for all of them."""
+    if not _fixed(run):
+        return _pieces(run, touches)
+    key = (id(run.plan.mine), run.plan.pool.cache.profile)
+    found = prepared.pieces.get(key)
+    if found is None:
+        found = prepared.pieces[key] = _pieces(run, touches)
+    return found
+
+
 def _touches(prepared: Prepared, run: PoolRun) -> Touches:
     """Return who used every block last; where capacity and TTL change neither order nor admission, once for all of them."""
     plan = run.plan
@@ -266,28 +297,52 @@ def _touches(prepared: Prepared, run: PoolRun) -> Touches:
     return found
 
 
-def _own_pieces(run: PoolRun, touches: Touches, groups: NDArray[np.int64]) -> _Missed:
-    """Return group and code, missed blocks, those that are kept for longer, and the unseen pieces, of every piece of the lookups of a replica that is alone."""
+@dataclass(frozen=True, slots=True)
+class OwnPieces:
+    """The pieces of the lookups of a replica that is alone, and what is known of each whatever the capacity; all int64[p].
+
+    Attributes:
+        lookup: By admission.
+        begin: First block in the prompt.
+        end: First block behind it, no further than what may hit.
+        code: Its facts, but for the lifetime.
+        gap_us: Time since its last use; 0 where there was none.
+    """
+
+    lookup: NDArray[np.int64]
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+    code: NDArray[np.int64]
+    gap_us: NDArray[np.int64]
+
+
+def _pieces(run: PoolRun, touches: Touches) -> OwnPieces:
     log, previous = run.log, touches.piece_previous
     slot = np.repeat(np.arange(touches.order.size), np.diff(touches.piece_offset))
-    lookup = touches.order[slot]
-    begin = np.zeros_like(touches.piece_end)
+    lookup = touches.order[slot].astype(np.int64)
+    begin = np.zeros(touches.piece_end.size, np.int64)
     begin[1:] = np.where(slot[1:] == slot[:-1], touches.piece_end[:-1], 0)
-    end = np.minimum(touches.piece_end, log.cap_blocks[lookup])
-    missed = np.maximum(end - np.maximum(begin, run.hit_blocks[lookup]), 0)
+    end = np.minimum(touches.piece_end, log.cap_blocks[lookup]).astype(np.int64)
     own = previous >= 0
-    code = np.where(own, _OWN, 0) | np.where(own & (previous < touches.epoch_start[slot]), _RESET, 0)
+    reset = own & (previous < touches.epoch_start[slot])
+    code = (np.where(own, _OWN, 0) | np.where(reset, _RESET, 0)).astype(np.int64)
+    gap_us = np.where(own, log.admitted_us[lookup] - log.admitted_us[touches.order[previous]], 0)
+    return OwnPieces(lookup, begin, end, code, gap_us)
+
+
+def _own_pieces(run: PoolRun, pieces: OwnPieces, groups: NDArray[np.int64], *, unseen: bool) -> _Missed:
+    """Return group and code, missed blocks, those that are kept for longer, and the unseen pieces, of every piece."""
+    lookup, code = pieces.lookup, pieces.code
+    begin = np.maximum(pieces.begin, run.hit_blocks[lookup])
+    missed = np.maximum(pieces.end - begin, 0)
     if run.plan.ttl_us is not None:  # a pool with a lower tier is none of these
-        gap_us = log.admitted_us[lookup] - log.admitted_us[touches.order[previous]]
-        code |= np.where(own & (gap_us > run.plan.ttl_us), _OUTLIVED, 0)
-    new = np.flatnonzero(~own & (missed > 0))
-    unseen = np.stack([lookup[new], np.maximum(begin, run.hit_blocks[lookup])[new], missed[new]], axis=1)
-    return (
-        groups[lookup] * _CODES + code,
-        missed.astype(np.int64),
-        np.zeros(missed.size, np.int64),
-        unseen.astype(np.int64),
-    )
+        code = code | np.where(pieces.gap_us > run.plan.ttl_us, _OUTLIVED, 0)
+    keys = groups[lookup] * _CODES + code
+    if not unseen:
+        return keys, missed, np.zeros(missed.size, np.int64), _NO_PIECES[3]
+    new = np.flatnonzero((code & _OWN == 0) & (missed > 0))
+    found = np.stack([lookup[new], begin[new], missed[new]], axis=1)
+    return keys, missed, np.zeros(missed.size, np.int64), found
 
 
 def _evidence_pieces(run: PoolRun, touches: Touches, groups: NDArray[np.int64]) -> _Missed:

@@ -26,6 +26,7 @@ from prefixledger.report.load import load_notes, peers
 from prefixledger.report.models import bursts, judged
 from prefixledger.report.money import cuts, losing, paid
 from prefixledger.report.observed_chart import observed_chart, observed_sentence, pairs
+from prefixledger.report.part_curves import PartChart, part_charts
 from prefixledger.report.ranking import melting, ranking
 from prefixledger.report.routing_chart import drawable, routing_chart
 from prefixledger.report.time_chart import over_time
@@ -34,6 +35,8 @@ from prefixledger.resources import read_text
 from prefixledger.schema import CAUSES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from prefixledger.report.advice_parts import AdviceRow
     from prefixledger.report.books import Book, EngineHour, Observed, ObservedHour
     from prefixledger.report.curve_parts import CapacityPoint, Curves, Model, TtlPoint
@@ -96,6 +99,7 @@ class CurveRow:
         capacity: Points of the table on the page; the CSV has all.
         ttl: The same.
         gaps: The histogram.
+        parts: Its replicas, and the prompts that begin alike, where they tell something.
     """
 
     curves: Curves
@@ -109,6 +113,7 @@ class CurveRow:
     capacity: tuple[CapacityPoint, ...]
     ttl: tuple[TtlPoint, ...]
     gaps: tuple[Gaps, ...]
+    parts: tuple[PartChart, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,14 +327,15 @@ def _charts(view: ReportView) -> tuple[dict[str, str], dict[str, str]]:
 
 def _curves(view: ReportView) -> tuple[CurveRow, ...]:
     """Draw the curves of every pool that has any hits; one point makes no curve."""
+    names = {p.key: p.name for p in view.prefixes.tree if p.key is not None}
     return tuple(
-        _curve_row(curves, number)
+        _curve_row(curves, number, names)
         for number, curves in enumerate(view.curves, start=1)
         if curves.prompt_tokens
     )
 
 
-def _curve_row(curves: Curves, number: int) -> CurveRow:
+def _curve_row(curves: Curves, number: int, names: Mapping[str, str]) -> CurveRow:
     sizes = len(curves.capacity) > 1 and curves.capacity[-1].hit_tokens > 0
     lives = len(curves.ttl) > 1 and curves.ttl[-1].hit_tokens > 0
     found = gaps(curves) if lives else ()
@@ -351,4 +357,5 @@ def _curve_row(curves: Curves, number: int) -> CurveRow:
         capacity=tuple(curves.capacity[i] for i in thin(len(curves.capacity), _CURVE_ROWS)),
         ttl=tuple(curves.ttl[i] for i in thin(len(curves.ttl), _CURVE_ROWS)),
         gaps=found,
+        parts=part_charts(curves, names, f"fig-parts-{number}") if sizes else (),
     )

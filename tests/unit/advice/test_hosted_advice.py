@@ -45,11 +45,15 @@ def asks(tenant: int, times: list[int], tail_blocks: int) -> list[dict[str, Any]
 
 def advice_on(*rows: list[dict[str, Any]], ttl: str = "5m") -> Advice:
     """Advise on requests of several tenants, all marked at their heads and ends."""
+    return advise_on(*opened(*rows, ttl=ttl))
+
+
+def opened(*rows: list[dict[str, Any]], ttl: str = "5m") -> tuple[Trials, Scenario]:
+    """Return the log of such requests, and the scenario."""
     ordered = sorted((row for part in rows for row in part), key=lambda row: row["at_us"])
     log = make_log([{**row, "request_id": f"q{n:05d}"} for n, row in enumerate(ordered)])
     cache = Cache(profile="anthropic", ttl=ttl, marks=(HEAD * 16,))
-    scenario = Scenario(pool=(Pool(name="api", cache=cache),))
-    return advise_on(Trials(prepared(log), draw_noise(log)), scenario)
+    return Trials(prepared(log), draw_noise(log)), Scenario(pool=(Pool(name="api", cache=cache),))
 
 
 def days(offsets: list[int]) -> list[int]:
@@ -129,6 +133,52 @@ def test_bursts_are_warmed_up_before_they_come() -> None:
     head = HEAD * 16
     burst = 12 * head * 1.15 - head * 1.25 - 1
     assert float(one.in_full.saved) == pytest.approx(28 * burst * DOLLARS_A_TOKEN, rel=1e-6)
+
+
+def test_one_lifetime_for_all_is_advised_where_all_of_a_prompt_comes_back() -> None:
+    """The same prompt every twenty minutes: an hour for the head alone would write the rest again and again."""
+    rows = asks(5, days([n * 20 * MINUTE for n in range(40)]), tail_blocks=60)
+    same = [{**row, "ids": rows[0]["ids"]} for row in rows]
+    (one,) = advice_on(same).recommendations
+    assert one.kind == "ttl"
+    assert "a time to live of 1h in place of 5m" in one.action
+    prompt = (HEAD + 60) * 16
+    # Of 280 prompts one is written for an hour a day, for the nights are longer, and all others are read.
+    five, hour = 280 * 1.25, 7 * 2.0 + 273 * 0.1
+    assert float(one.in_full.saved) == pytest.approx((five - hour) * prompt * DOLLARS_A_TOKEN, rel=1e-6)
+
+
+def test_a_call_between_two_uses_is_advised_where_it_costs_less_than_an_hour() -> None:
+    """Two uses eight minutes apart, then three hours of nothing: one call is a tenth, the premium of an hour three quarters."""
+    pairs = [n * 188 * MINUTE + after * 8 * MINUTE for n in range(7) for after in range(2)]
+    (one,) = advice_on(asks(6, days(pairs), tail_blocks=2)).recommendations
+    assert one.kind == "keep_alive"
+    made = 7 * 7 * 2 - 1  # one after each use but the last, which nothing follows
+    assert f"{made} calls" in one.action
+    head = HEAD * 16
+    saved = 49 * 1.15 * head - made * (0.1 * head + 1)
+    assert float(one.in_full.saved) == pytest.approx(saved * DOLLARS_A_TOKEN, rel=0.01)
+
+
+def test_caches_that_keep_the_same_prompts_are_to_be_one() -> None:
+    """Two workspaces in turn, four minutes apart: each forgets in eight what the other would have read."""
+    rows = asks(7, days([n * 4 * MINUTE for n in range(120)]), tail_blocks=2)
+    apart = [{**row, "replica": f"w{n % 2}"} for n, row in enumerate(rows)]
+    (one,) = advice_on(apart).recommendations
+    assert one.kind == "merge"
+    assert one.side_effects[-1].startswith("Isolation:")
+    # What a log of one workspace comes to.
+    trials, scenario = opened(rows)
+    assert (
+        one.in_full.tokens == int(trials.run(scenario).by_arrival("hit_tokens").sum()) == HEAD * 16 * 7 * 119
+    )
+
+
+def test_nothing_is_advised_on_a_chat_that_pays() -> None:
+    """Two minutes apart, under five minutes: no other lifetime, no call, no split, no merging and no turning off."""
+    advice = advice_on(CHAT)
+    assert advice.recommendations == ()
+    assert any("no policy that was tried costs less" in note for note in advice.notes)
 
 
 def test_calls_keep_alive_what_comes_back_soon_enough() -> None:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
-from prefixledger import attribute, replay, report
+from prefixledger import attribute, replay
 from prefixledger.attribute.window import Window
 from prefixledger.config.events import Event
 from prefixledger.config.scenario import parse_scenario
 from prefixledger.config.units import us_datetime
+from prefixledger.report import stage as report
 from prefixledger.report.build import sources
 from prefixledger.resources import read_text
 from prefixledger.workspace import write_json

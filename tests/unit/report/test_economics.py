@@ -9,9 +9,10 @@ import jsonschema
 import pytest
 
 from ingest_support import write_lines
-from prefixledger import attribute, index, ingest, replay, report
+from prefixledger import attribute, index, ingest, replay
 from prefixledger.attribute.window import Window
 from prefixledger.config.scenario import parse_scenario
+from prefixledger.report import stage as report
 from prefixledger.report.render import html
 from prefixledger.report.twin import twin
 from prefixledger.resources import read_text

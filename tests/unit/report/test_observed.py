@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from prefixledger import api, attribute, replay, report
+from prefixledger import api, attribute, replay
 from prefixledger.attribute.comparison import Comparison, comparison, counter_comparison
 from prefixledger.attribute.window import Window
 from prefixledger.cli import app
 from prefixledger.errors import UsageError
 from prefixledger.outcomes import GapError, check_gap
+from prefixledger.report import stage as report
+from prefixledger.report.books import ObservedHour
 from prefixledger.report.page import page
 from prefixledger.report.verdict import verdict
 from report_data import week
@@ -122,7 +124,7 @@ def test_a_page_shows_the_hours_that_differ_most() -> None:
     view = week()
     seen = view.result.observed
     assert seen is not None
-    hour = report.books.ObservedHour("r0", 0, 1, 100, 50, 100, 50, 50, 60)
+    hour = ObservedHour("r0", 0, 1, 100, 50, 100, 50, 50, 60)
     hours = tuple(replace(hour, at_us=n * HOUR, both_simulated_tokens=50 + n % 50) for n in range(100))
     shown = page(replace(view, results=(replace(view.result, observed=replace(seen, hours=hours)),))).hours
     assert len(shown) == 48
