@@ -91,6 +91,7 @@ _TYPES = {
     (
         "prefix", "side", "thing", "differs", "other_tenant", "reason", "field", "value", "judged", "cut", "kind", "total", "rung", "currency", "parent_key", "cause",
         "detail", "part", "replica_name", "basis", "route_branch", "problem", "opening", "day", "proven",
+        "previous_model", "previous_adapter",
     ): pa.string(),
     (
         "other_replica", "more_capacity", "longer_ttl", "stable_prefix", "busiest", "one_salt", "elsewhere", "hit", "counts_writes",

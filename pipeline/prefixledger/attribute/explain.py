@@ -30,7 +30,7 @@ STEPS = (*FIND_STEPS, *_TELL)
 
 _COLUMNS = (
     "request_id", "started_at", "model", "release", "tenant", "session_id", "block_size", "prompt_tokens", "status",
-    "source_file", "source_line",
+    "adapter", "source_file", "source_line",
 )  # fmt: skip
 
 

@@ -47,6 +47,12 @@ _BY_RULE = {
     "window_start": "first seen during the warm-up: it may be older than the log",
 }
 _PARTS = {"tools": "the tools", "system": "the system prompt", "message": "a message"}
+_UNDONE = {
+    "model_changed": "the same model",
+    "template_changed": "the same template",
+    "namespace_split": "the same namespace",
+}
+"""What would have to stay for content to keep its key, beside what stands before it."""
 _FOR_WANT_OF_ROOM = ("evicted", "expired")
 """Causes for which the needed capacity says something; a reset takes what had room enough."""
 
@@ -225,6 +231,8 @@ def _uses(row: Mapping[str, Any]) -> Iterator[str]:
             yield f"being computed since its admission {by}"
         elif row["cause"] == "key_changed":
             yield f"the same content was served under another key {by}"
+            if (apart := _apart(row)) is not None:
+                yield apart
             yield _changed(row)
         else:
             there = row["elsewhere"] or row["cause"] == "misrouted"
@@ -238,6 +246,22 @@ def _uses(row: Mapping[str, Any]) -> Iterator[str]:
         yield f"reset {row['event_id']}{when}{note}"
     if row["resident_replica"] is not None:
         yield f"replica {row['resident_replica']} was live and held it"
+
+
+def _apart(row: Mapping[str, Any]) -> str | None:
+    """Say what keeps equal content of two requests apart; None where nothing but the content before it does."""
+    if row["detail"] == "model_changed":
+        return f"that request went to model {row['previous_model']}, this one to {row['model']}, and models share no keys"
+    if row["detail"] == "template_changed":
+        return (
+            "its parts are those of that request, and the keys are not: they were rendered or cut otherwise"
+        )
+    if row["detail"] != "namespace_split":
+        return None
+    if row["adapter"] != row["previous_adapter"]:
+        here, there = (each or "(none)" for each in (row["adapter"], row["previous_adapter"]))
+        return f"that request asked for adapter {there}, this one for {here}, and adapters share no keys"
+    return "that request had another salt or namespace, and those share no keys"
 
 
 def _changed(row: Mapping[str, Any]) -> str:
@@ -274,7 +298,9 @@ def _helps(row: Mapping[str, Any], limits: Limits) -> Iterator[str]:
         enough = needed is not None and (have is None or needed > have)
         yield f"more capacity: {needed:,} blocks" if enough else "more capacity"
     if row["hit_with_stable_prefix"]:
-        yield "a stable prefix"
+        edited = row["changed_new_tokens"] or row["changed_old_tokens"]
+        one = _UNDONE.get(row["detail"])
+        yield " and ".join(filter(None, (one, "a stable prefix" if edited or one is None else None)))
     if row["hit_with_longer_ttl"]:
         yield f"a longer TTL: {_seconds(row['needed_ttl_s'])}"
 

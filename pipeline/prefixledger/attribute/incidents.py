@@ -25,6 +25,8 @@ _GONE = 0.25
 """A hit rate that falls to a quarter of what it was, or less, is as good as gone."""
 _LEADS = 0.5
 """A cause that takes at least half of what the hit rate lost leads."""
+_REPAIR = "a repair: what was lost came back"
+"""Of a moment at which the cause gives way that an earlier moment brought."""
 _APART = 0.1
 """Share of conversations that stop staying where they were from which routing has changed."""
 
@@ -70,7 +72,8 @@ def incidents(
     """
     groups = [list(found)] if at is not None else _groups(found)
     moments = [at or _moment(group, clock, happened) for group in groups]
-    out = []
+    out: list[Incident] = []
+    lost: set[tuple[str, str, str]] = set()
     for number, (group, when) in enumerate(zip(groups, moments, strict=True)):
         field, value = _place(group)
         whole = [
@@ -83,6 +86,10 @@ def incidents(
         near = _near(when, clock, happened)
         hit = next((line for line in table if line.name == HIT), None)
         better = hit is not None and hit.after > hit.before
+        top = None if hit is None else _leading(table, better=better)[0]
+        of_cause = (field, value, "" if top is None else top.name)
+        repaired = better and of_cause in lost
+        lost = lost - {of_cause} if better else lost | {of_cause}
         out.append(
             Incident(
                 at=when,
@@ -90,7 +97,9 @@ def incidents(
                 value=value,
                 better=better,
                 sentence=_sentence(when, table, near, (field, value)),
-                shape=_shape(table, near, _staying(stays, clock, begin, when, end), better=better),
+                shape=_REPAIR
+                if repaired
+                else _shape(table, near, _staying(stays, clock, begin, when, end), better=better),
                 moves=tuple(each.move for each in sorted(group, key=_weight)[:MOST_MOVES]),
                 table=table,
                 nearby=near,
@@ -240,7 +249,7 @@ def _shape(
     """Recognise what a change looks like; the causes have their proof already, the shape says what to look at."""
     hit = next((line for line in table if line.name == HIT), None)
     if hit is None or better:
-        return "a repair: what was lost came back" if hit is not None and hit.after > hit.before else None
+        return None
     top, share = _leading(table, better=False)
     if top is None or share < _LEADS:
         return None

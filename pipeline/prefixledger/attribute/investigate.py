@@ -231,6 +231,8 @@ def _burdens(rows: Sequence[dict[str, Any]]) -> tuple[tuple[Burden, ...], int, i
 def _recoveries(resets: Sequence[dict[str, Any]], minutes: Sequence[dict[str, Any]]) -> tuple[Recovery, ...]:
     out = []
     for reset in resets:
+        if not reset["lost_tokens"] and reset["rate_after"] is None:
+            continue  # nobody came back to find it empty: a replica that was not needed any more
         mine = [
             row for row in minutes if (row["event_id"], row["pool"]) == (reset["event_id"], reset["pool"])
         ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,10 +11,12 @@ import click
 from prefixledger.cli import results
 from prefixledger.cli.console import data_console
 from prefixledger.cli.show import print_json, print_table
+from prefixledger.report.numbers import compact
 from prefixledger.texts import quiet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from prefixledger.attribute.investigated import Incident, Investigation, Matched
     from prefixledger.cli.console import Talk
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 _NARROWEST = 60
 _MOST_ROWS = 10
 _SHORT = 16
+_MINUTE_S, _HOUR_S = 60, 3_600
 
 
 def say(result: InvestigateResult, talk: Talk, *, as_json: bool) -> None:
@@ -91,21 +95,23 @@ def _print_burdens(found: Investigation) -> None:
         (
             one.cause,
             one.thing if one.release is None else f"{one.thing}, release {one.release}",
-            f"{one.tokens:,}",
+            compact(one.tokens),
             f"{one.requests:,}",
             f"{one.cost:,.2f} {one.currency}",
             f"{one.share_so_far:.0%}",
-            f"{_time(one.first_at)} to {_time(one.last_at)}",
         )
-        for one in found.burdens[: max(_MOST_ROWS, 1)]
+        for one in found.burdens[:_MOST_ROWS]
     ]
-    _table(("cause", "what", "tokens", "requests", "cost", "so far", "when"), rows, (2, 3, 4, 5))
+    _table(("cause", "what", "tokens", "requests", "cost", "so far"), rows, (2, 3, 4, 5), (0, 2, 3, 4, 5))
 
 
 def _print_matched(compared: tuple[Matched, ...]) -> None:
     if not compared:
         return
-    _head("turns after a change of process, beside turns after gaps of the same length without one")
+    _head(
+        "turns after a change of process, beside turns after gaps of the same length without one; the difference in points, "
+        "with 95 % certainty, where there is enough data"
+    )
     rows = [
         (
             one.field,
@@ -114,50 +120,49 @@ def _print_matched(compared: tuple[Matched, ...]) -> None:
             _share(one.changed_share),
             f"{one.same_pairs:,}",
             _share(one.same_share),
-            "not enough data"
+            "too few pairs"
             if one.low is None or one.high is None
             else f"{100 * one.low:+.1f} to {100 * one.high:+.1f}",
             "" if one.p is None else f"{one.p:.1g}",
         )
         for one in compared
     ]
-    columns = ("changed", "gap", "pairs", "hit", "unchanged", "hit", "difference, 95 %", "chance")
-    _table(columns, rows, (2, 3, 4, 5, 6, 7))
+    columns = ("changed", "gap", "pairs", "hit", "others", "hit", "difference", "p")
+    _table(columns, rows, (2, 3, 4, 5, 6, 7), tuple(range(8)))
 
 
 def _print_recoveries(found: Investigation) -> None:
     if not found.recoveries:
         return
-    _head("how caches came back after resets: the headroom that a deploy needs")
+    _head(
+        "how caches came back after resets: hit rates of the hour before and after, time to 90 % of steady state, and the extra "
+        "prefill, in all and in the worst minute, which is the headroom that a deploy needs"
+    )
     rows = [
         (
             f"{one.kind} {one.event_id}",
-            _time(one.at),
+            _day(one.at, found),
             ", ".join(one.replicas),
             _share(one.rate_before),
             _share(one.rate_after),
-            "not within 2 h" if one.recovery_s is None else f"{one.recovery_s / 60:.0f} min",
-            f"{one.lost_tokens:,}",
-            f"{one.peak_tokens:,}",
+            "over 2 h" if one.recovery_s is None else f"{one.recovery_s / 60:.0f} min",
+            compact(one.lost_tokens),
+            compact(one.peak_tokens),
         )
         for one in found.recoveries
     ]
-    columns = (
-        "reset",
-        "when",
-        "replicas",
-        "hour before",
-        "hour after",
-        "to 90 %",
-        "extra prefill",
-        "most in a minute",
-    )
-    _table(columns, rows, (3, 4, 5, 6, 7))
+    columns = ("reset", "when (UTC)", "replicas", "before", "after", "to 90 %", "prefill", "peak")
+    _table(columns, rows, (3, 4, 5, 6, 7), (1, 3, 4, 5, 6, 7))
 
 
 def _print_namespaces(found: Investigation) -> None:
     if found.splits:
-        _head("what it costs that the same content is kept apart")
+        costs: dict[str, Decimal] = {}
+        for split in found.splits:
+            costs[split.currency] = costs.get(split.currency, Decimal(0)) + split.cost
+        money = ", ".join(f"{cost:,.2f} {currency}" for currency, cost in costs.items())
+        tokens = sum(split.tokens for split in found.splits)
+        _head(f"what it costs that the same content is kept apart: {tokens:,} tokens, {money}")
         rows = [
             (s.differs, s.tenant or "-", f"{s.requests:,}", f"{s.tokens:,}", f"{s.cost:,.2f} {s.currency}")
             for s in found.splits
@@ -185,9 +190,10 @@ def _print_namespaces(found: Investigation) -> None:
 
 
 def _gap(one: Matched) -> str:
-    return (
-        f"over {one.gap_from_s:,} s" if one.gap_to_s is None else f"{one.gap_from_s:,} to {one.gap_to_s:,} s"
-    )
+    if one.gap_to_s is None:
+        return f"over {one.gap_from_s // _HOUR_S} h"
+    unit, name = (_HOUR_S, "h") if one.gap_from_s >= _HOUR_S else (_MINUTE_S, "min")
+    return f"{one.gap_from_s // unit}-{one.gap_to_s // unit} {name}"
 
 
 def _share(value: float | None) -> str:
@@ -198,13 +204,23 @@ def _time(at: Any) -> str:
     return str(at.isoformat(sep=" ", timespec="minutes")).replace("+00:00", "Z")
 
 
+def _day(at: datetime, found: Investigation) -> str:
+    """Write a time without the year where all of the investigation lies in it."""
+    return f"{at:%m-%d %H:%M}" if found.begin.year == found.end.year == at.year else f"{at:%Y-%m-%d %H:%M}"
+
+
 def _head(text: str) -> None:
     click.echo("")
     _line(text)
 
 
-def _table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]], right: tuple[int, ...]) -> None:
-    print_table(data_console(), columns, rows, right=right)
+def _table(
+    columns: tuple[str, ...],
+    rows: Sequence[tuple[str, ...]],
+    right: tuple[int, ...],
+    whole: tuple[int, ...] = (),
+) -> None:
+    print_table(data_console(), columns, rows, right=right, whole=whole)
 
 
 def _line(text: str, begin: str = "") -> None:

@@ -56,8 +56,15 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(plain(value), sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False))
 
 
+_WIDE = 80
+
+
 def print_table(
-    console: Console, columns: Iterable[str], rows: Iterable[Iterable[Any]], right: Iterable[int] = ()
+    console: Console,
+    columns: Iterable[str],
+    rows: Iterable[Iterable[Any]],
+    right: Iterable[int] = (),
+    whole: Iterable[int] = (),
 ) -> None:
     """Print a table as wide as the terminal allows.
 
@@ -66,15 +73,21 @@ def print_table(
         columns: Headings.
         rows: Cells; markup in them is not read.
         right: Indexes of the columns that are set flush right.
+        whole: Indexes of those that are never broken where there are ``_WIDE`` columns of letters: numbers and short words.
     """
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    flush_right = set(right)
+    flush_right, unbroken = set(right), set(whole) if console.width >= _WIDE else set()
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for index, name in enumerate(columns):
-        table.add_column(Text(name), justify="right" if index in flush_right else "left", overflow="fold")
+        table.add_column(
+            Text(name),
+            justify="right" if index in flush_right else "left",
+            overflow="fold",
+            no_wrap=index in unbroken,
+        )
     for row in rows:
         table.add_row(*(Text(quiet(_cell(value))) for value in row))
     console.print(table)

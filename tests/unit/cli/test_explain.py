@@ -232,7 +232,17 @@ def test_a_changed_key_is_told_with_the_place_and_the_prompt_that_it_departs_fro
         "that prompt departs from this one at token 4, in the system prompt, 3 new for 2 old: counter",
     )
     assert told.would_have_helped == ("a stable prefix",)
-    namespaces = segment(
-        {**row, "changed_new_tokens": 0, "changed_old_tokens": 0}, Limits(None, 1600), show_ids=False
+    other = {**row, "model": "n", "previous_model": "m", "adapter": "x", "previous_adapter": None}
+    edited = segment({**other, "detail": "model_changed"}, Limits(None, 1600), show_ids=False)
+    assert edited.evidence[1] == "that request went to model m, this one to n, and models share no keys"
+    assert edited.would_have_helped == ("the same model and a stable prefix",)
+    split = {**other, "detail": "namespace_split", "changed_new_tokens": 0, "changed_old_tokens": 0}
+    told = segment(split, Limits(None, 1600), show_ids=False)
+    assert (
+        told.evidence[1]
+        == "that request asked for adapter (none), this one for x, and adapters share no keys"
     )
-    assert namespaces.evidence[1] == "what stands before it is the same in both prompts"
+    assert told.evidence[2] == "what stands before it is the same in both prompts"
+    assert told.would_have_helped == ("the same namespace",)
+    told = segment({**split, "previous_adapter": "x"}, Limits(None, 1600), show_ids=False)
+    assert told.evidence[1] == "that request had another salt or namespace, and those share no keys"
