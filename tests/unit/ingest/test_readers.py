@@ -135,6 +135,12 @@ def test_weka_nested_times_may_count_from_the_conversation(tmp_path: Path) -> No
     assert [_us(row["started_at"]) for row in result.requests] == [0, 20_000_000, 24_000_000]
 
 
+def test_weka_conversations_without_requests_are_counted(tmp_path: Path) -> None:
+    """One that holds nothing is a skipped record, not a line that vanished."""
+    result = _one(tmp_path, [_weka([_call(0.0, [1])]), _weka([], id="empty")])
+    assert (result.account.records, result.account.kept, result.account.skipped) == (2, 1, 1)
+
+
 def test_weka_conversations_start_30_s_apart_in_order_of_name(tmp_path: Path) -> None:
     """Files and lines alike; ids of one conversation are never those of another, unless their scope is global."""
     folder = tmp_path / "logs"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from prefixledger.ingest.fields import count, extras, mapping, maybe_count, maybe_text, required, wrong_type
 from prefixledger.ingest.reader import FormatInfo
-from prefixledger.ingest.records import BadRecordError, Reject, Row
+from prefixledger.ingest.records import BadRecordError, Reject, Row, Skip
 from prefixledger.ingest.times import clock_us, span_us
 
 if TYPE_CHECKING:
@@ -72,6 +72,8 @@ class WekaReader:
         requests = required(conversation, "requests")
         if not isinstance(requests, list):
             raise wrong_type("requests", requests, "a list")
+        if not requests:
+            return iter((Skip("conversation without requests"),))
         name = maybe_text(conversation, "id") or context.file_name
         scope = maybe_text(conversation, "hash_id_scope") or "local"
         block_size = count(conversation, "block_size", limit=1_000_000)
