@@ -195,7 +195,7 @@ def replayed(
     from prefixledger.scenarios import replay_all
 
     progress.phase("index")
-    index.update(workspace)
+    index.update(workspace, engine)
     return replay_all(workspace, question.scenarios, question.events, progress, jobs, engine)
 
 

@@ -159,7 +159,7 @@ def whatif(
         read = stages.ingested(logs, place, options, progress, tasks)
         read = stages.engine_logs_read(read, engine_log, place, options, progress, tasks)
         progress.phase("index")
-        index.update(place)
+        index.update(place, tasks)
         progress.phase("read the index")
         (baseline,) = question.scenarios
         trials = open_trials(place, baseline, question.events, keys=_goes_by_keys(baseline, grid))

@@ -10,6 +10,7 @@ import numpy as np
 from prefixledger.errors import InternalError
 from prefixledger.index.key_map import KeyMap
 from prefixledger.index.node_kernel import earliest_uses, root_namespaces
+from prefixledger.index.partitions import forest_keys
 from prefixledger.index.sources import (
     IndexedSource,
     read_indexed,
@@ -26,11 +27,12 @@ from prefixledger.index.tables import (
     write_blocks,
     write_last_blocks,
 )
-from prefixledger.kernels.blake2b_kernel import chain_keys, root_keys
+from prefixledger.kernels.blake2b_kernel import root_keys
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from prefixledger.engine import Engine
     from prefixledger.index.sources import Source
     from prefixledger.index.tables import SourceForest, Uses
     from prefixledger.workspace import Workspace
@@ -59,11 +61,12 @@ class IndexStats:
     rebuilt: bool
 
 
-def update(workspace: Workspace) -> IndexStats:
+def update(workspace: Workspace, engine: Engine | None = None) -> IndexStats:
     """Index every source that is not indexed yet.
 
     Args:
         workspace: Where ingest left requests, paths and the manifest.
+        engine: What computes keys by parts of a forest; None: this process. Numbers are given here in either case.
 
     Returns:
         What was done.
@@ -82,7 +85,7 @@ def update(workspace: Workspace) -> IndexStats:
     pending = [source for source in sources if source.name not in done]
     kept = len(indexed)
     if pending or not workspace.index.exists():
-        builder = _Builder(workspace, indexed)
+        builder = _Builder(workspace, indexed, engine)
         write_indexed(workspace, indexed)
         for source in pending:
             builder.add(source)
@@ -108,9 +111,12 @@ def _remove_leftovers(workspace: Workspace, indexed: set[str]) -> None:
 class _Builder:
     """Holds the keys and first uses of all blocks while sources are added."""
 
-    def __init__(self, workspace: Workspace, indexed: tuple[IndexedSource, ...]) -> None:
+    def __init__(
+        self, workspace: Workspace, indexed: tuple[IndexedSource, ...], engine: Engine | None
+    ) -> None:
         self.indexed = indexed
         self._workspace = workspace
+        self._engine = engine
         self._keys = KeyMap()
         stored = read_blocks([workspace.blocks / f"{entry.source}.parquet" for entry in indexed])
         self._keys.number(stored.key, np.ones(stored.key.shape[0], np.bool_))
@@ -145,7 +151,7 @@ class _Builder:
 
     def _add_blocks(self, source: Source, forest: SourceForest, uses: Uses) -> NDArray[np.int64]:
         """Number the blocks of one source; return int64[k], block number of each node, -1 if no row uses it."""
-        keys = chain_keys(forest.parent, forest.label_hi, forest.label_lo, root_keys(source.namespaces))
+        keys = forest_keys(forest, root_keys(source.namespaces), self._engine)
         earliest_us = np.full(forest.parent.shape[0], _NEVER, np.int64)
         earliest_uses(forest.parent, uses.last_node, uses.started_us, earliest_us)
         used = earliest_us < _NEVER
