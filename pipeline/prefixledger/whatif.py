@@ -43,6 +43,7 @@ def whatif(
     salt: str | Sequence[str] | None = None,
     layout: str | Sequence[str] | None = None,
     growth: str | Sequence[str | float] | None = None,
+    sample: str | None = None,
     output: str | Path | None = None,
     scenario: Scenario | str | Path | None = None,
     events: Sequence[str | Path] = (),
@@ -90,6 +91,8 @@ def whatif(
             sources, which are read again.
         salt: ``off``, one salt for all; ``on``, one for each tenant; ``as-logged``.
         layout: ``volatile-last``, what changes from call to call at the end of prompts; ``as-logged``.
+        sample: Share of the log that is replayed, as ``10%``: subtrees below what is shared, drawn by the seed of the
+            scenario; None is all. Capacities stay those of the whole. Each cell says how far it may be off.
         growth: Times the sessions of the log, as ``1.5,2``; every other setting is tried under each as well.
         output: An HTML page of the cells, with a CSV of the same stem beside it; None writes none.
         scenario: The baseline, or its file; None is vLLM, as logged, unlimited.
@@ -129,8 +132,8 @@ def whatif(
     """
     from prefixledger import index, outcomes, results, stages
     from prefixledger.attribute.grid_run import run_grid
-    from prefixledger.attribute.trial import open_trials
-    from prefixledger.config.grid import Grid, read_grid, read_growth
+    from prefixledger.attribute.trial import open_trials, sampled_trials
+    from prefixledger.config.grid import Grid, read_grid, read_growth, read_sample
 
     options = stages.log_options(
         format=format, map=map, block_size=block_size, block_ids=block_ids, id_scope=id_scope,
@@ -143,8 +146,10 @@ def whatif(
         "capacity": capacity, "ttl": ttl, "residence": residence, "running": running, "tier": tier, "rates": rates,
         "routing": routing, "replicas": replicas,
     }  # fmt: skip
-    factors = read_growth(growth)
-    grid = Grid() if factors and all(value is None for value in axes.values()) else read_grid(**axes)
+    factors, drawn = read_growth(growth), read_sample(sample)
+    grid = (
+        Grid() if (factors or drawn) and all(value is None for value in axes.values()) else read_grid(**axes)
+    )
     page = None if output is None else Path(output)
     if page is not None:
         from prefixledger.report import whatif_page  # draws, and half a second of imports
@@ -163,6 +168,8 @@ def whatif(
         progress.phase("read the index")
         (baseline,) = question.scenarios
         trials = open_trials(place, baseline, question.events, keys=_goes_by_keys(baseline, grid))
+        if drawn is not None:
+            trials = sampled_trials(trials, drawn, baseline.seed)
         try:
             found = run_grid(
                 trials, baseline, grid, factors, workspace=place, progress=progress, jobs=options.jobs, engine=tasks,

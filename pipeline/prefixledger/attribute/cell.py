@@ -81,6 +81,7 @@ class Counted:
         host_tokens: Hits from lower tiers.
         drawn: For every seed, that of the replay first, hits beyond those of the replay; empty where no router draws.
         loads: Load by replica.
+        sample_error_pp: How far the hit rate of a sample may be from that of all; None where this is all.
         interval: See ``Cell``.
         cost_interval: See ``Cell``.
         notes: See ``Cell``.
@@ -96,6 +97,7 @@ class Counted:
     interval: Interval | None = None
     cost_interval: Interval | None = None
     notes: tuple[str, ...] = field(default=())
+    sample_error_pp: float | None = None
 
     def with_notes(self, notes: tuple[str, ...]) -> Counted:
         """Return it with more that the reader must know."""
@@ -107,6 +109,7 @@ def count(
     axes: Mapping[str, str | int | None],
     loads: Loads,
     intervals: tuple[Interval | None, Interval | None] = (None, None),
+    sample_error_pp: float | None = None,
 ) -> Counted:
     """Sum a trial up.
 
@@ -115,6 +118,7 @@ def count(
         axes: What was changed in it.
         loads: Its load.
         intervals: Of its change against the baseline.
+        sample_error_pp: See ``Counted``.
     """
     return Counted(
         axes=axes,
@@ -127,6 +131,7 @@ def count(
         interval=intervals[0],
         cost_interval=intervals[1],
         notes=trial.notes,
+        sample_error_pp=sample_error_pp,
     )
 
 
@@ -253,6 +258,7 @@ def _cell(counted: Counted, rows: Sequence[Mapping[str, Any]], before: float | N
             "seeds": 1 if spread is None else spread.seeds,
             "token_hit_rate_low": rate if spread is None else spread.low,
             "token_hit_rate_high": rate if spread is None else spread.high,
+            **({} if counted.sample_error_pp is None else {"sample_error_pp": counted.sample_error_pp}),
             "change_pp": None if rate is None else 100 * (rate - (rate if before is None else before)),
             "imbalance_requests": loads.imbalance_requests,
             "imbalance_prefill": loads.imbalance_prefill,

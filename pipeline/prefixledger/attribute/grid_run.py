@@ -15,6 +15,7 @@ from prefixledger.config import grid as grids
 from prefixledger.config.kv_size import bytes_per_token
 from prefixledger.engine import Work
 from prefixledger.errors import UsageError
+from prefixledger.replay.sampled import SHARED_BY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from prefixledger.config.scenario import Scenario
     from prefixledger.engine import Engine
     from prefixledger.progress import Progress
+    from prefixledger.replay.sampled import Sample
     from prefixledger.workspace import Workspace
 
 CELLS = Work("cells", "tries a scenario", threads=True)
@@ -76,6 +78,12 @@ def run_grid(
     Raises:
         UsageError: A combination is refused before any replay, there are too many, or nothing at all can be replayed.
     """
+    sample = trials.prepared.sample
+    if sample is not None and (growth or grid.block_size or grid.salt or grid.layout):
+        raise UsageError(
+            "a sample is drawn by the keys and the traffic of the log, which this grid changes",
+            hint="leave out --sample, or --growth, --block-sizes, --salt and --layout",
+        )
     progress.phase("replay the baseline")
     first = trials.run(baseline)
     hit_tokens, written_tokens = (first.by_arrival(f"{name}_tokens") for name in ("hit", "written"))
@@ -96,7 +104,12 @@ def run_grid(
         )
     names = replace(names, factor=1.0 if growth else None)
     run = _Run(trials, first, names, workspace, reread, progress, engine)
-    begin = count(first, names.axes(grids.Asked(first.scenario)), trials.loads(first))
+    begin = count(
+        first,
+        names.axes(grids.Asked(first.scenario)),
+        trials.loads(first),
+        sample_error_pp=trials.sample_error_pp(first),
+    )
     run.all(wanted)
     found = [run.done[number] for number in sorted(run.done)]
     if found and all(isinstance(one, Cell) for one in found):
@@ -107,10 +120,23 @@ def run_grid(
     counted = [begin, *(one for one in found if not isinstance(one, Cell))]
     ready = iter(name_cells(counted, threads=jobs))
     cells = (next(ready), *(one if isinstance(one, Cell) else next(ready) for one in found))
+    if sample is not None:
+        doubted = (_of_sample(sample, cells), *doubted)
     sizes = tuple(run.sizes[number] for number in sorted(run.sizes))
     for sentence in sizes:
         progress.say(sentence)
     return GridFound(cells, 1 + len(wanted), doubted, sizes)
+
+
+def _of_sample(sample: Sample, cells: Sequence[Cell]) -> str:
+    """Say what was drawn, and how far off it may be."""
+    most = max(float(cell.totals.get("sample_error_pp") or 0) for cell in cells)
+    return (
+        f"a sample of {100 * sample.share:.3g} % of {sample.lookups:,} requests, of {sample.units:,} subtrees below the "
+        f"{sample.shared_blocks:,} blocks that more than {100 * SHARED_BY:g} % of them share, with so much less memory: counts are "
+        f"those of the sample, and 95 of 100 samples have hit rates within {most:.2f} points or less of those of the whole log, "
+        "where a smaller cache does as a large one"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +292,7 @@ def _try_cell(ground: _Ground, one: Asked) -> _Tried:
     except UsageError as error:
         return _refused(ground.names, one, error)
     intervals = ground.trials.compare(trial, ground.first, on)
-    counted = count(trial, ground.names.axes(one), on.loads(trial), intervals)
+    counted = count(trial, ground.names.axes(one), on.loads(trial), intervals, on.sample_error_pp(trial))
     return _Tried(counted.with_notes(ground.other.notes), size)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from prefixledger.attribute.askers import COLUMNS, find_askers
 from prefixledger.attribute.loads import find_loads
@@ -21,6 +22,7 @@ from prefixledger.replay.growth import grown
 from prefixledger.replay.numbering import number_all
 from prefixledger.replay.pool_run import run_pool
 from prefixledger.replay.prepared import prepare, prepared
+from prefixledger.replay.sampled import sampled
 from prefixledger.replay.tally import tally_pool
 from prefixledger.replay.touches import find_touches
 
@@ -116,7 +118,7 @@ class Trials:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Leave behind what can be made again when a log goes to another process."""
-        return Trials, (self.prepared, self.noise)
+        return Trials, (self.prepared, self.noise, self.origin)
 
     @property
     def requests(self) -> pa.Table:
@@ -220,7 +222,15 @@ class Trials:
                 f"no capacity hits {100 * share:g} %: without a limit {100 * most:.1f} % hit",
                 hint="ask for less, or choose another routing or lifetime",
             )
-        return plan, found
+        sample = self.prepared.sample
+        return plan, found if sample is None else sample.whole_blocks(found)
+
+    def sample_error_pp(self, trial: Trial) -> float | None:
+        """Return how far the hit rate of a sample may be from that of all, in percentage points; None where this is all."""
+        sample = self.prepared.sample
+        if sample is None:
+            return None
+        return sample.error_pp(trial.by_arrival("hit_tokens"), self.prepared.log.lookups.prompt_tokens)
 
     def loads(self, trial: Trial) -> Loads:
         """Return the load of each replica."""
@@ -266,6 +276,24 @@ def grown_trials(trials: Trials, factor: float, seed: int) -> Trials:
     """
     old, more = trials.prepared, grown(trials.prepared.log, factor, seed)
     return Trials(prepared(more.log, old.facts, old.events), trials.noise, more.origin)
+
+
+def sampled_trials(trials: Trials, share: float, seed: int) -> Trials:
+    """Return the same on a part of the log; see ``sampled``.
+
+    Raises:
+        UsageError: The log has rows that report usage and have no keys, which cannot be drawn by keys; or see there.
+    """
+    old = trials.prepared
+    rows = old.log.rows.table
+    alone = pc.and_(pc.invert(rows["keyed"]), pc.equal(rows["usage_state"], "present"))
+    if pc.any(alone).as_py():
+        raise UsageError(
+            "the log has rows with usage and no keys, which no sample by keys can draw",
+            hint="leave --sample out",
+        )
+    log, sample = sampled(old.log, share, seed)
+    return Trials(prepared(log, old.facts, old.events, sample), draw_noise(log))
 
 
 def open_trials(

@@ -77,6 +77,12 @@ if TYPE_CHECKING:
     help="Times the traffic: 1.5,2. Sessions come again, keep what they share, and bring the rest as new content.",
 )
 @click.option(
+    "--sample",
+    metavar="N%",
+    help="Replay only so much of the log: subtrees below what more than 1 % of the requests share. Each cell says how far it "
+    "may be off.",
+)
+@click.option(
     "--scenario", type=FILE, metavar="FILE", help="The baseline. [default: vLLM, as logged, unlimited]"
 )
 @click.option(

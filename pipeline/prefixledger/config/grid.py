@@ -11,6 +11,7 @@ from prefixledger.config.grid_values import (
     AS_LOGGED,
     NONE,
     read_growth,
+    read_sample,
     read_values,
     share_of,
     tier_named,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AS_LOGGED", "AXES", "KEY_AXES", "MOST_CELLS", "Asked", "Grid", "Keys", "as_logged", "axes_of", "cells", "read_grid",
-    "read_growth", "share_of", "told", "with_capacity",
+    "read_growth", "read_sample", "share_of", "told", "with_capacity",
 ]  # fmt: skip
 
 KEY_AXES = ("block_size", "salt", "layout")

@@ -61,6 +61,21 @@ def read_growth(given: str | Sequence[str | float] | None) -> tuple[float, ...]:
     return tuple(factor for factor in dict.fromkeys(found) if factor != 1)
 
 
+def read_sample(given: str | None) -> float | None:
+    """Read the share of a log that is replayed, ``10%``; None is all of it.
+
+    Raises:
+        UsageError: It is no share.
+    """
+    if given is None:
+        return None
+    number = given.strip().removesuffix("%")
+    known = given.strip().endswith("%") and number.replace(".", "", 1).isdecimal()
+    if not known or not 0 < float(number) < 100:  # noqa: PLR2004
+        raise UsageError(f"{given!r} is no share of a log", hint="write --sample 10%")
+    return float(number) / 100
+
+
 def share_of(capacity: str) -> float | None:
     """Return the hit rate that a capacity is to be found for, ``90%``; None where it is a size."""
     number = capacity.removesuffix("%")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prefixledger.errors import UsageError
 from prefixledger.replay.chains import build_chains
 from prefixledger.replay.engine_events import tell_events
 from prefixledger.replay.engine_facts import read_engine_facts
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from prefixledger.replay.engine_facts import EngineFact
     from prefixledger.replay.lookups import Log
     from prefixledger.replay.plan import Plan, PoolPlan
+    from prefixledger.replay.sampled import Sample
     from prefixledger.replay.tally import OwnPieces
     from prefixledger.replay.touches import Touches
     from prefixledger.workspace import Workspace
@@ -58,6 +60,7 @@ class Prepared:
         pieces: What ``tally`` makes of these, by the same.
         changes: See ``changed_tally``, for pools of this kind alone.
         anew: Pools placed under other seeds, by the same identity and the seed.
+        sample: What of a larger log this is; None: all of it.
     """
 
     log: Log
@@ -70,10 +73,11 @@ class Prepared:
     changes: dict[tuple[tuple[int, str], ...], tuple[NDArray[np.int64], ...]]
     _routed: dict[str, _Once]
     _lock: threading.Lock
+    sample: Sample | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
         """Leave behind what can be made again when a log goes to another process."""
-        return prepared, (self.log, self.facts, self.events)
+        return prepared, (self.log, self.facts, self.events, self.sample)
 
     def settle(self, scenario: Scenario) -> tuple[Scenario, tuple[str, ...]]:
         """Put the capacities that engines printed in place of ``from-log``, and say so.
@@ -106,12 +110,34 @@ class Prepared:
             replace(
                 plan,
                 pool=scenario.pool[plan.index],
-                capacity_blocks=scenario.pool[plan.index].capacity_blocks(plan.block_size),
+                capacity_blocks=self._capacity_blocks(scenario.pool[plan.index], plan.block_size),
                 ttl_us=scenario.pool[plan.index].cache.ttl_us,
             )
             for plan in routed.pools
         )
         return replace(routed, pools=pools)
+
+    def _capacity_blocks(self, pool: Pool, block_size: int) -> int | None:
+        """Return what a replica may hold; of a sample its part, which must still take the largest prompt."""
+        whole = pool.capacity_blocks(block_size)
+        if self.sample is None:
+            return whole
+        if pool.tier is not None or pool.in_flight.max_running is not None:
+            raise UsageError(
+                "a sample has no lower tier and no limit on running requests: what they do does not shrink with the log",
+                hint="leave --sample out",
+            )
+        if whole is None:
+            return None
+        blocks = self.sample.capacity_blocks(whole)
+        largest = -(-int(self.log.lookups.prompt_tokens.max(initial=1)) // block_size)
+        if blocks < largest:
+            raise UsageError(
+                f"a sample of {100 * self.sample.share:.3g} % leaves {blocks:,} of {whole:,} blocks of a cache, and the largest "
+                f"prompt has {largest:,}",
+                hint="sample a larger share, or leave --sample out",
+            )
+        return blocks
 
     def drawn_hits(self, plan: PoolPlan, scenario: Scenario, hit_tokens: int) -> Iterator[int]:
         """Yield the hit tokens of a pool under each seed of the scenario, that of the replay first; nothing if none is drawn.
@@ -166,7 +192,12 @@ def prepare(
     return prepared(log, read_engine_facts(workspace), events)
 
 
-def prepared(log: Log, facts: Sequence[EngineFact] = (), events: Sequence[Event] = ()) -> Prepared:
+def prepared(
+    log: Log,
+    facts: Sequence[EngineFact] = (),
+    events: Sequence[Event] = (),
+    sample: Sample | None = None,
+) -> Prepared:
     """Prepare a log that is in memory already."""
     return Prepared(
         log,
@@ -179,6 +210,7 @@ def prepared(log: Log, facts: Sequence[EngineFact] = (), events: Sequence[Event]
         {},
         {},
         threading.Lock(),
+        sample,
     )
 
 
