@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prefixledger.mirror import workspace_at
@@ -10,7 +11,6 @@ from prefixledger.workspace import DEFAULT_WORKSPACE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from prefixledger.attribute.diff import PromptDiff
     from prefixledger.attribute.explained import Explanation
@@ -36,21 +36,30 @@ def formats(*, how: bool = False) -> tuple[FormatInfo | HowTo, ...]:
     return tuple(reader.info for reader in READERS)
 
 
-def rates(model: str, *, provider: str | None = None, at: str | None = None) -> RateSheet:
+def rates(
+    model: str, *, provider: str | None = None, at: str | None = None, gpus: str | Path | None = None
+) -> RateSheet:
     """Show what a model charges and by which rules it caches, and where each of that is from; nothing is fetched.
 
     Args:
         model: Model as a provider or a gateway writes it.
         provider: Provider; None: the model alone decides.
         at: Moment, ISO 8601: prices have dates, and some times of day; None is now.
+        gpus: TOML file that describes GPUs of one's own and the model on them: then the sheet says what a hit is worth there.
 
     Raises:
         UsageError: The model has no price, or ``at`` is no time; the names nearest to the model are listed.
     """
     from prefixledger.config.units import datetime_us, parse_time_us
-    from prefixledger.economics.rate_sheet import rate_sheet
+    from prefixledger.economics.rate_sheet import own_sheet, rate_sheet
 
     at_us = datetime_us(datetime.now(UTC)) if at is None else parse_time_us(at)
+    if gpus is not None:
+        from prefixledger.config.own_gpus import OwnGpus
+        from prefixledger.config.toml_file import read_toml, validated
+
+        file = read_toml(Path(gpus))
+        return own_sheet(model, at_us, validated(OwnGpus, file, file.data))
     return rate_sheet(model, provider, at_us)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from decimal import Decimal
 
+    from prefixledger.economics.own_gpus import OwnHit
     from prefixledger.economics.rate_sheet import RateSheet
 
 
@@ -30,22 +32,39 @@ write for the shortest lifetime after it."""
 @click.argument("model", metavar="MODEL")
 @click.option("--provider", metavar="NAME", help="Who serves it; without one the model alone decides.")
 @click.option("--at", metavar="TIME", help="When, ISO 8601; prices have dates. [default: now]")
+@click.option(
+    "--gpus",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Describe GPUs of your own and the model on them (TOML): what a hit is worth there.",
+)
 @json_option
 @talk_options
-def rates(model: str, provider: str | None, at: str | None, as_json: bool) -> None:
+def rates(model: str, provider: str | None, at: str | None, gpus: Path | None, as_json: bool) -> None:
     """Show the prices and cache rules of a hosted model, and where each is from.
 
     \b
     prefixledger rates claude-opus-5-5
     prefixledger rates gemini-3.8-flash --provider google --at 2027-01-01 --json
+    prefixledger rates my-70b --gpus h100.toml
     """
     from prefixledger import api
-    from prefixledger.cli.show import print_json, print_table
+    from prefixledger.cli.show import print_json
 
-    sheet = api.rates(model, provider=provider, at=at)
+    sheet = api.rates(model, provider=provider, at=at, gpus=gpus)
     if as_json:
         print_json(sheet)
         return
+    for line in _own(sheet.own) if sheet.own is not None else ():
+        click.echo(line)
+    if sheet.own is None:
+        _show(sheet)
+
+
+def _show(sheet: RateSheet) -> None:
+    """Print what a hosted model charges and how it caches."""
+    from prefixledger.cli.show import print_table
+
     console = data_console()
     replay = f"profile {sheet.profile}" if sheet.profile else "no profile: no rules of its cache are known"
     click.echo(f"{sheet.provider}/{sheet.listed_as} at {sheet.at:%Y-%m-%dT%H:%MZ}; replayed by: {replay}")
@@ -76,6 +95,14 @@ def rates(model: str, provider: str | None, at: str | None, as_json: bool) -> No
         click.echo(f"what is asked for explicitly is replayed by: profile {sheet.explicit_profile}")
     for source, place in number.items():
         click.echo(f"[{place}] {source}")
+
+
+def _own(hit: OwnHit) -> Iterator[str]:
+    """Say what a hit is worth on GPUs of one's own."""
+    yield f"a hit of {hit.prompt_tokens} tokens spares {hit.flops:.3g} operations: {hit.prefill_s:.3g} s of all cards"
+    yield f"it takes {hit.kv_bytes / 1e9:.3g} GB of KV, {hit.load_s:.2g} s to load from elsewhere"
+    yield f"worth {hit.cost:.2g}, {hit.cost_per_million:.2g} for a million tokens, in the currency of gpu_hour"
+    yield f"[pricing] prefill_tokens_per_s = {hit.prefill_tokens_per_s:.4g}, of one card at this length"
 
 
 def _numbers(sources: tuple[str, ...], number: dict[str, int]) -> str:

@@ -10,12 +10,14 @@ from prefixledger.config.provider_rules import rules_of
 from prefixledger.config.units import parse_duration_us, us_datetime
 from prefixledger.economics import lifetimes
 from prefixledger.economics.formulas import break_even_hit_rate, break_even_uses
+from prefixledger.economics.own_gpus import OwnHit, own_hit
 from prefixledger.economics.rates import PER_MILLION, Listed, listed_model, lists_provider
 from prefixledger.errors import UsageError
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from prefixledger.config.own_gpus import OwnGpus
     from prefixledger.config.provider_rules import ProviderRules
     from prefixledger.economics.rates import RateCard
 
@@ -121,6 +123,7 @@ class RateSheet:
         profile: Replay profile that follows these rules; None: they cannot be replayed.
         explicit: Cache rules of what is asked for explicitly, where these are others.
         explicit_profile: Replay profile that follows those.
+        own: What a hit is worth on GPUs of one's own; None where none were described.
     """
 
     model: str
@@ -134,6 +137,25 @@ class RateSheet:
     profile: str | None
     explicit: dict[str, SheetRule]
     explicit_profile: str | None
+    own: OwnHit | None = None
+
+
+def own_sheet(model: str, at_us: int, given: OwnGpus) -> RateSheet:
+    """Say what a hit of a model is worth on GPUs of one's own; no list has a price of those."""
+    return RateSheet(
+        model=model,
+        provider="own GPUs",
+        listed_as=model,
+        at=us_datetime(at_us),
+        currency="",
+        price_sources=(),
+        tiers=(),
+        rules={},
+        profile=None,
+        explicit={},
+        explicit_profile=None,
+        own=own_hit(given),
+    )
 
 
 def rate_sheet(model: str, provider: str | None, at_us: int) -> RateSheet:

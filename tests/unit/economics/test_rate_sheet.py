@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 import pytest
 
 from prefixledger import api
 from prefixledger.cli import app
 from prefixledger.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_twelve_hours_cost_two_and_a_half_times() -> None:
@@ -151,3 +155,31 @@ def test_rules_without_a_price(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown["explicit"]["write"]["value"] == {"5m": 1.25}
     with pytest.raises(UsageError, match="no rate"):
         api.rates("qwertz", provider="dashscope")
+
+
+def test_a_hit_on_gpus_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """70 billion parameters, 32k tokens, 8 cards at half of 989 TFLOP/s: 6.0e15 operations, 1.5 s, 10.7 GB, 0.84 cents a hit."""
+    file = tmp_path / "h100.toml"
+    file.write_text(
+        "parameters = 70e9\nhidden_size = 8192\ngpus = 8\ntflops = 989\ngpu_hour = 2.5\n"
+        "model = { layers = 80, kv_heads = 8, head_dim = 128 }\n"
+    )
+    own = api.rates("my-70b", gpus=file).own
+    assert own is not None
+    assert (f"{own.flops:.1e}", f"{own.prefill_s:.1f}", f"{own.kv_bytes / 1e9:.1f}") == (
+        "6.0e+15",
+        "1.5",
+        "10.7",
+    )
+    assert (f"{own.load_s:.1f}", f"{own.cost:.4f}", f"{own.cost_per_million:.2f}") == (
+        "0.2",
+        "0.0084",
+        "0.26",
+    )
+    # The speed that a scenario's prices take gives the same cost: tokens / speed / 3600 hours of a card at 2.5.
+    assert 32_768 / own.prefill_tokens_per_s / 3600 * 2.5 == pytest.approx(own.cost)
+    assert app.run(["rates", "my-70b", "--gpus", str(file)]) == 0
+    assert "prefill_tokens_per_s = 2703" in capsys.readouterr().out
+    file.write_text("parameters = 0\n")
+    with pytest.raises(UsageError, match=r"greater than 0"):
+        api.rates("my-70b", gpus=file)
