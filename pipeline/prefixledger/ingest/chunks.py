@@ -32,6 +32,7 @@ class Chunk:
         cut: Whether the last record may have lost its end: ``perhaps`` where it has no line end, ``surely`` where
             the input is known to be cut.
         oversize_bytes: Above 0 where the chunk is one record of that size, of which only the beginning is kept.
+        line_ends: Line ends in it; -1 where nobody counted them.
     """
 
     data: bytes
@@ -39,6 +40,7 @@ class Chunk:
     offset: int
     cut: Cut = "no"
     oversize_bytes: int = 0
+    line_ends: int = -1
 
 
 class Chunker:
@@ -120,11 +122,13 @@ class Chunker:
         return end
 
     def _take(self, end: int, cut: Cut) -> Chunk:
-        chunk = Chunk(bytes(self._pending[:end]), self._line, self._offset, cut)
+        with memoryview(self._pending) as pending:
+            data = bytes(pending[:end])
+        chunk = Chunk(data, self._line, self._offset, cut, line_ends=data.count(b"\n"))
         del self._pending[:end]
         self._searched -= end
         self._end = 0
-        self._line += chunk.data.count(b"\n")
+        self._line += chunk.line_ends
         self._offset += end
         return chunk
 

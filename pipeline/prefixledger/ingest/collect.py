@@ -135,7 +135,7 @@ class RowFacts:
         """Take rows that have nothing but a start and lengths; every record from the first on is one."""
         n_rows = node.size
         none = np.full(n_rows, -1, np.int64).tobytes()
-        self.record.extend(range(first_record, first_record + n_rows))
+        self.record.frombytes(np.arange(first_record, first_record + n_rows).tobytes())
         self.node.frombytes(node.tobytes())
         self.started_us.frombytes(plain.numbers("started_us").tobytes())
         self.prompt_tokens.frombytes(plain.numbers("prompt_tokens").tobytes())

@@ -71,20 +71,20 @@ def finished_rows(
         collected: The input.
         settled: What of it is kept.
     """
-    spilled = collected.row_spill.table()
     partner = np.array(collected.rows.partner, np.int64)
     pieces = Pieces(settled.leader)
-    start = 0
+    spilled = collected.row_spill.table()
+    first = following = 0
     for batch in collected.row_spill.batches():
-        rows = np.flatnonzero(settled.alive[start : start + batch.num_rows]) + start
-        start += batch.num_rows
+        first, following = following, following + batch.num_rows
+        rows = np.flatnonzero(settled.alive[first:following]) + first
         if rows.size == 0:
             continue
         if pieces.any:
             members, begins = pieces.members(rows)
             held = merged(_taken(spilled, members, collected, settled), begins)
         else:
-            held = _taken(spilled, rows, collected, settled)
+            held = _columns(batch.take(pa.array(rows - first)), rows, collected, settled)
         if (partner[rows] >= 0).any():
             answers = np.where(partner[rows] >= 0, partner[rows], rows)
             held = _merged(held, _taken(spilled, answers, collected, settled))
@@ -95,8 +95,14 @@ def _taken(
     spilled: pa.Table, rows: NDArray[np.int64], collected: Collected, settled: Settled
 ) -> dict[str, pa.Array]:
     """Return some rows by column, their times shifted."""
-    table = spilled.take(pa.array(rows)).combine_chunks()
-    columns = {name: _one(table[name]) for name in table.column_names}
+    (batch,) = spilled.take(pa.array(rows)).combine_chunks().to_batches()
+    return _columns(batch, rows, collected, settled)
+
+
+def _columns(
+    batch: pa.RecordBatch, rows: NDArray[np.int64], collected: Collected, settled: Settled
+) -> dict[str, pa.Array]:
+    columns: dict[str, pa.Array] = dict(zip(batch.schema.names, batch.columns, strict=True))
     columns["prompt_tokens"] = pc.add(columns["prompt_tokens"], pa.array(settled.prompt_add[rows]))
     if collected.text_keys is not None:
         collected.text_keys.set_on(columns, rows)
@@ -104,10 +110,6 @@ def _taken(
     for name in _TIMES.values():
         columns[name] = pc.add(columns[name], shift)
     return columns
-
-
-def _one(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
 
 
 def _merged(request: dict[str, pa.Array], answer: dict[str, pa.Array]) -> dict[str, pa.Array]:
@@ -128,7 +130,8 @@ def _named(
 ) -> pa.Table:
     record = np.array(collected.rows.record, np.int64)[rows]
     line = record + 1 if naming.by_record else np.array(collected.records.line, np.int64)[record]
-    names = pa.array([f"{naming.label}:{number}" for number in line.tolist()], pa.string())
+    numbers = pa.array(line).cast(pa.string())
+    names = pc.binary_join_element_wise(pa.scalar(naming.label), numbers, ":")
     columns: dict[str, Any] = {
         "request_id": pc.coalesce(held["request_id"], names),
         "started_at": pa.array(settled.started_us[rows] + naming.zero_us).cast(_TIME),

@@ -114,7 +114,7 @@ class Links:
 
     def add_plain(self, first_row: int, n_rows: int) -> None:
         """Take rows that have a length and name no other record."""
-        self._leader.extend(range(first_row, first_row + n_rows))
+        self._leader.frombytes(np.arange(first_row, first_row + n_rows).tobytes())
         self._counted += b"\1" * n_rows
 
     def leaders(self) -> NDArray[np.int64]:

@@ -83,7 +83,8 @@ class _Lines:
     @classmethod
     def read(cls, chunk: Chunk, fields: tuple[PlainField, ...]) -> _Lines:
         """Run the kernel."""
-        n_lines = chunk.data.count(b"\n") + (not chunk.data.endswith(b"\n"))
+        ends = chunk.data.count(b"\n") if chunk.line_ends < 0 else chunk.line_ends
+        n_lines = ends + (not chunk.data.endswith(b"\n"))
         names = [field.name.encode() for field in fields]
         start, close, n_ids = (np.empty(n_lines, np.int64) for _ in range(3))
         plain = np.empty(n_lines, np.bool_)
@@ -169,8 +170,10 @@ class _Lines:
         for at, field in enumerate(self.fields):
             value, end = self.values[here, 2 * at], self.values[here, 2 * at + 1]
             if field.kind == "text":
-                spans = zip(value.tolist(), end.tolist(), strict=True)
-                yield field, [data[first:last].decode() if first < last else None for first, last in spans]
+                names: list[str | None] = [None] * value.size
+                for row in np.flatnonzero(end > value).tolist():
+                    names[row] = data[value[row] : end[row]].decode()
+                yield field, names
             elif field.kind != "ids":
                 yield field, value * UNIT_US["ms"] if field.kind == "ms" else value
 

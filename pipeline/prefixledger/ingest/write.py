@@ -123,10 +123,11 @@ def _write_days(
             writers[day] = stack.enter_context(pq.ParquetWriter(part, REQUESTS.arrow(), compression="zstd"))
         for rows, table in finished_rows(naming, collected, settled):
             of_rows = days[rows]
-            for day in np.unique(of_rows).tolist():
-                if day in writers:
-                    writers[day].write_table(table.filter(pa.array(of_rows == day)))
-            written += int(np.isin(of_rows, chosen).sum())
+            for day in chosen:
+                of_day = of_rows == day
+                if of_day.any():
+                    writers[day].write_table(table.filter(pa.array(of_day)))
+                    written += int(of_day.sum())
     return written
 
 
