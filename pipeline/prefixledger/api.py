@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from importlib.resources import as_file
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -207,6 +208,7 @@ def replay(
     ):
         read = stages.ingested(logs, place, options, progress, tasks)
         read = stages.engine_logs_read(read, engine_log, place, options, progress, tasks)
+        stages.indexed(place, progress, tasks)
         replays = stages.replayed(place, question, progress, options.jobs, tasks)
         compared = stages.compared(place, replays)
     result = read.checked(results.ReplayResult(place.name, read.summary, replays, compared))
@@ -330,11 +332,14 @@ def report(
     with (
         tasks_on(engine, options.jobs, ray_address, task_memory, progress) as tasks,
         running(place, "report", force=force, times=tasks.times),
+        ExitStack() as beside,
     ):
         read = outcomes.Read()
         try:
             read = stages.ingested(logs, place, options, progress, tasks)
             read = stages.engine_logs_read(read, engine_log, place, options, progress, tasks)
+            stages.indexed(place, progress, tasks)
+            advice = beside.enter_context(stages.advising(place, question, progress, tasks))
             replays = stages.replayed(place, question, progress, options.jobs, tasks)
         except NoInputError:
             raise
@@ -342,7 +347,6 @@ def report(
             if stages.holds_requests(place) and not isinstance(problem, NoLookupError):
                 raise
             raise stages.nothing_reported(place, page, read, question, problem) from problem
-        advice = stages.advised(place, question, progress, tasks)
         result = read.checked(stages.reported(place, page, read, replays, advice, progress))
     outcomes.check_gap(result.compared, max_gap_pp, result)
     outcomes.check_rules(result)

@@ -127,6 +127,7 @@ def investigate(
         if again is not None:
             question = stages.ask((again,), (), None)
         if name is None:
+            stages.indexed(place, progress, tasks)
             name = stages.replayed(place, question, progress, options.jobs, tasks)[0].name
         progress.phase("investigate")
         window = whole_log(place, from_us=from_us, to_us=to_us)

@@ -17,6 +17,7 @@ from prefixledger.workspace import Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from prefixledger.advice.parts import Advice
     from prefixledger.attribute import Comparison, CounterComparison
@@ -187,15 +188,20 @@ def engine_logs_read(
     return Read(IngestSummary(tuple(inputs), tuple(messages)), read.problem)
 
 
-def replayed(
-    workspace: Workspace, question: Question, progress: Progress, jobs: int, engine: Engine
-) -> tuple[ReplaySummary, ...]:
-    """Run the stages ``index``, ``replay`` and ``attribute``: scenarios are tasks, of a single one the replicas are."""
+def indexed(workspace: Workspace, progress: Progress, engine: Engine) -> None:
+    """Run the stage ``index``."""
     from prefixledger import index
-    from prefixledger.scenarios import replay_all
 
     progress.phase("index")
     index.update(workspace, engine)
+
+
+def replayed(
+    workspace: Workspace, question: Question, progress: Progress, jobs: int, engine: Engine
+) -> tuple[ReplaySummary, ...]:
+    """Run the stages ``replay`` and ``attribute``: scenarios are tasks, of a single one the replicas are."""
+    from prefixledger.scenarios import replay_all
+
     return replay_all(workspace, question.scenarios, question.events, progress, jobs, engine)
 
 
@@ -256,11 +262,13 @@ def page(
     )
 
 
-def advised(workspace: Workspace, question: Question, progress: Progress, engine: Engine) -> Advice:
-    """Try changes of the first scenario on the log, in memory."""
-    from prefixledger.advice.advise import advise
+def advising(
+    workspace: Workspace, question: Question, progress: Progress, engine: Engine
+) -> AbstractContextManager[Callable[[], Advice]]:
+    """Try changes of the first scenario on the log, in memory, while something else is done; the result is called for."""
+    from prefixledger.advice.beside import advising
 
-    return advise(workspace, question.scenarios[0], question.events, progress.phase, engine)
+    return advising(workspace, question.scenarios[0], question.events, progress.phase, engine)
 
 
 def reported(
@@ -268,7 +276,7 @@ def reported(
     asked: Page,
     read: Read,
     replays: tuple[ReplaySummary, ...],
-    advice: Advice,
+    advice: Callable[[], Advice],
     progress: Progress,
 ) -> ReportResult:
     """Run the stage ``report``."""
@@ -281,7 +289,7 @@ def reported(
     if asked.invoice and from_us is None and to_us is None:
         from_us, to_us = invoice_span(asked.invoice)
     stretch = default_window(workspace, zone=asked.zone, from_us=from_us, to_us=to_us)
-    view = report.build(workspace, replays, stretch, asked.invoice, advice)
+    view = replace(report.build(workspace, replays, stretch, asked.invoice), advice=advice())
     # Foreign files were looked for before the work began, and what stands there now is what was found then.
     written = report.write(view, asked.output, force=True, show_ids=asked.show_ids)
     if asked.figures is not None:

@@ -91,7 +91,7 @@ def advise_on(
             notes += told_blankets(ground, studies[-1])
         notes += [one for one in found if isinstance(one, str)]
         tried += [one for one in found if isinstance(one, Tried)]
-    judge = _Judge(ground)
+    judge = _judge(ground)
     kept = [(one, advice) for one in tried if (advice := judge.recommended(one)) is not None]
     notes += [note for one in tried if (note := judge.refused(one))]
     kept, spare = _without_rivals(kept)
@@ -111,9 +111,17 @@ def advise_on(
 
 @dataclass(frozen=True, slots=True)
 class _Judge:
-    """Turns what was tried into advice."""
+    """Turns what was tried into advice.
+
+    Attributes:
+        ground: The log.
+        billed: Whether it says what any of its requests read.
+        doubts: Where the replay does not reproduce that.
+    """
 
     ground: Ground
+    billed: bool
+    doubts: tuple[str, ...]
 
     def recommended(self, tried: Tried) -> Recommendation | None:
         """Return the advice, None where it does not pay."""
@@ -123,15 +131,12 @@ class _Judge:
         effect = ground.effect(tried.outcome, tried.mine) if tried.chosen else in_full
         if not effect.pays:
             return None
-        requests = ground.trials.requests
-        billed = bool(pc.any(pc.equal(requests["usage_state"], "present")).as_py())
-        doubted = doubts(requests, ground.base.hit_tokens, ground.base.written_tokens)
         sure, because = confidence(
             effect,
             chosen=tried.chosen,
             apart=ground.fitted_to_us is not None,
-            billed=billed,
-            doubts=doubted,
+            billed=self.billed,
+            doubts=self.doubts,
         )
         scenario = ""
         if tried.change is not None:
@@ -173,6 +178,12 @@ class _Judge:
         if effect.pays:
             return None
         return f"{tried.where}: the best {tried.kind.replace('_', ' ')} that was tried is within the noise, or loses"
+
+
+def _judge(ground: Ground) -> _Judge:
+    requests = ground.trials.requests
+    billed = bool(pc.any(pc.equal(requests["usage_state"], "present")).as_py())
+    return _Judge(ground, billed, doubts(requests, ground.base.hit_tokens, ground.base.written_tokens))
 
 
 def _layouts(ground: Ground) -> Iterator[Tried | str]:

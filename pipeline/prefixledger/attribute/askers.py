@@ -40,6 +40,9 @@ _NOTHING_PROVEN = pa.schema(
     ]
 ).empty_table()
 _USE = ("pool", "provider", "model", "service_tier", "inference_geo", "slot", "basis")
+_ASKED = (
+    "provider", "model", "service_tier", "inference_geo", "started_at", "prompt_tokens", "output_tokens",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,11 @@ def find_askers(log: Log, scenario: Scenario) -> Askers:
     # Naming the replicas of all rows takes longer than a replay, and only rows with usage alone are told by name.
     requests = with_pools(table if usage.any() else table.slice(0, 0), scenario)
     observed = _observed(requests, usage[: len(requests)])
-    asking = table.take(pa.array(rows)).append_column("pool", pa.array(pool, pa.int32(), mask=pool < 0))
+    asking = (
+        table.select(_ASKED)
+        .take(pa.array(rows))
+        .append_column("pool", pa.array(pool, pa.int32(), mask=pool < 0))
+    )
     slot = np.asarray(asking["started_at"].cast(pa.int64())) // SLOT_US
     asking = asking.append_column("slot", pa.array(slot)).append_column(
         "basis", pa.array(np.where(np.arange(rows.size) < len(log.lookups), "simulated", "observed"))

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prefixledger.attribute.trial import Trials
 from prefixledger.errors import UsageError
 from prefixledger.replay.layout import laid_out, lay_out
-from prefixledger.replay.prepared import prepared
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from prefixledger.attribute.trial import Trials
 
 MOST_ERROR = 0.005
 """Of the prompt tokens may a replay of prompts that are laid out as they are differ from that of their keys."""
@@ -71,8 +71,8 @@ def lay_out_trials(
     Raises:
         UsageError: Of too many prompts it is not known what they are made of, or in other tokens than they are counted in.
     """
-    old = trials.prepared
-    contents = old.log.contents
+    log = trials.prepared.log
+    contents = log.contents
     assert contents is not None
     mine = contents.node >= 0
     if mine.mean() < LEAST_KNOWN:
@@ -81,14 +81,12 @@ def lay_out_trials(
         )
     layout = lay_out(contents, late)
     nothing = lay_out(contents, np.zeros(contents.parent.size, np.bool_))
-    as_it_is = laid_out(old.log, nothing, contents.namespace, mine)
-    changed = laid_out(old.log, layout, namespace, mine)
+    as_it_is = laid_out(log, nothing, contents.namespace, mine)
+    changed = laid_out(log, layout, namespace, mine)
     if as_it_is is None or changed is None:
         raise UsageError(
             f"prompts with {what} could not be tried: what they are made of is counted in other tokens than they are"
         )
-    control, after = (
-        Trials(prepared(log, old.facts, old.events), trials.noise) for log in (as_it_is, changed)
-    )
+    control, after = (trials.keyed_anew(log) for log in (as_it_is, changed))
     struck = mine & (layout.late_tokens[np.maximum(contents.node, 0)] > 0)
     return Layouts(control, after, struck, what)

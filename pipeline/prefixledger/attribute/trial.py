@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from prefixledger.attribute.prices import CardUse
     from prefixledger.config.events import Event
     from prefixledger.config.scenario import Scenario
+    from prefixledger.replay.lookups import Log
     from prefixledger.replay.plan import PoolPlan
     from prefixledger.replay.prepared import Prepared
     from prefixledger.replay.tally import PoolTally
@@ -125,6 +126,11 @@ class Trials:
         """The request of every lookup, by arrival."""
         log = self.prepared.log
         return log.rows.table.take(pa.array(log.lookups.request_row))
+
+    def keyed_anew(self, log: Log) -> Trials:
+        """Return the same rows and lookups under other keys: who pays what price stays as it is."""
+        old = self.prepared
+        return Trials(prepared(log, old.facts, old.events), self.noise, self._askers, self._lock)
 
     def run(self, scenario: Scenario, *, causes: bool = True, known: Trial | None = None) -> Trial:
         """Replay a scenario; every hit and cause is that of a full replay.

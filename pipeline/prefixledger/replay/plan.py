@@ -90,8 +90,16 @@ class Plan:
     notes: tuple[str, ...]
 
 
-def make_plan(log: Log, scenario: Scenario, events: Sequence[NamedEvent]) -> Plan:
+def make_plan(
+    log: Log, scenario: Scenario, events: Sequence[NamedEvent], about: Sequence[str] | None = None
+) -> Plan:
     """Settle pools, replicas, routing and residence.
+
+    Args:
+        log: All rows and lookups.
+        scenario: What is replayed.
+        events: What happens to its replicas.
+        about: What ``log_notes`` says of the log, where it was asked before.
 
     Raises:
         UsageError: The scenario does not fit the log; see the modules of each step.
@@ -126,7 +134,7 @@ def make_plan(log: Log, scenario: Scenario, events: Sequence[NamedEvent]) -> Pla
         )
     started_us = log.rows.started_us
     told = [
-        *log_notes(log),
+        *(log_notes(log) if about is None else about),
         *event_notes([(plan.pool, plan.fleet) for plan in plans], events),
         *late_event_notes(events, int(started_us[0]), int(started_us[-1])),
     ]

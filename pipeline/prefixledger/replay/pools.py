@@ -101,6 +101,8 @@ def combinations(table: pa.Table, fields: Sequence[str]) -> tuple[NDArray[np.int
     code = np.zeros(table.num_rows, np.int64)
     for field in fields:
         column = table[field].combine_chunks().dictionary_encode(null_encoding="encode")
+        if len(column.dictionary) <= 1:  # it tells no row from another, and most fields of most logs are such
+            continue
         values = np.asarray(column.indices.to_numpy(zero_copy_only=False), np.int64)
         _, code = np.unique(code * (len(column.dictionary) + 1) + values, return_inverse=True)
     _, first = np.unique(code, return_index=True)

@@ -14,6 +14,7 @@ from prefixledger.replay.engine_events import tell_events
 from prefixledger.replay.engine_facts import read_engine_facts
 from prefixledger.replay.logged_capacity import settle_capacity
 from prefixledger.replay.named_events import name_events
+from prefixledger.replay.notes import log_notes
 from prefixledger.replay.pages import in_pages
 from prefixledger.replay.plan import make_plan, placed_anew
 from prefixledger.replay.pool_run import run_pool
@@ -60,6 +61,7 @@ class Prepared:
         pieces: What ``tally`` makes of these, by the same.
         changes: See ``changed_tally``, for pools of this kind alone.
         anew: Pools placed under other seeds, by the same identity and the seed.
+        about: What every plan has to say of the log.
         sample: What of a larger log this is; None: all of it.
     """
 
@@ -71,6 +73,7 @@ class Prepared:
     pieces: dict[tuple[int, str], OwnPieces]
     anew: dict[tuple[int, int], PoolPlan]
     changes: dict[tuple[tuple[int, str], ...], tuple[NDArray[np.int64], ...]]
+    about: tuple[str, ...]
     _routed: dict[str, _Once]
     _lock: threading.Lock
     sample: Sample | None = None
@@ -162,7 +165,8 @@ class Prepared:
 
     def _make(self, scenario: Scenario) -> Plan:
         told = tell_events(scenario, self.log, self.facts)
-        plan = make_plan(self.log, scenario, name_events(scenario, (*self.events, *told.events)))
+        events = name_events(scenario, (*self.events, *told.events))
+        plan = make_plan(self.log, scenario, events, self.about)
         return replace(plan, notes=(*told.notes, *plan.notes))
 
 
@@ -200,17 +204,18 @@ def prepared(
 ) -> Prepared:
     """Prepare a log that is in memory already."""
     return Prepared(
-        log,
-        build_chains(log.forest.parent),
-        tuple(facts),
-        tuple(events),
-        {},
-        {},
-        {},
-        {},
-        {},
-        threading.Lock(),
-        sample,
+        log=log,
+        chains=build_chains(log.forest.parent),
+        facts=tuple(facts),
+        events=tuple(events),
+        touches={},
+        pieces={},
+        anew={},
+        changes={},
+        about=tuple(log_notes(log)),
+        _routed={},
+        _lock=threading.Lock(),
+        sample=sample,
     )
 
 

@@ -35,14 +35,13 @@ from prefixledger.report.policy_parts import policy
 from prefixledger.report.prefix_tree import prefix_tree
 from prefixledger.report.reject_parts import first_rejects
 from prefixledger.report.routing_options import routing_options
-from prefixledger.report.view import NO_ADVICE, Provenance, ReportView, Result, Setup, Window
+from prefixledger.report.view import Provenance, ReportView, Result, Setup, Window
 from prefixledger.workspace import read_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from prefixledger.advice.parts import Advice
     from prefixledger.attribute.marts import Marts
     from prefixledger.attribute.window import Window as Stretch
     from prefixledger.config.scenario import Scenario
@@ -59,7 +58,6 @@ def build(
     replays: Sequence[ReplaySummary],
     stretch: Stretch,
     invoice: Sequence[InvoiceLine] = (),
-    advice: Advice = NO_ADVICE,
 ) -> ReportView:
     """Aggregate a window of one or several replays into a report.
 
@@ -68,7 +66,6 @@ def build(
         replays: What was replayed; the report is about the first.
         stretch: A filter on arrivals.
         invoice: Lines that the log is held against.
-        advice: Changes that were replayed.
 
     Raises:
         UsageError: A replay has no books, or a model in it has no rate.
@@ -108,7 +105,6 @@ def build(
         reconciliation=reconcile(invoice, marts.billed_days.to_pylist(), stretch) if invoice else None,
         lengths=lengths(marts.lengths),
         policy=policy(marts.policy_days, marts.disagreements),
-        advice=advice,
         replica_slices=from_marts.replica_slices(marts),
         earlier=earlier(marts.before),
         rejects=first_rejects(workspace),
