@@ -130,7 +130,7 @@ class Trials:
     def keyed_anew(self, log: Log) -> Trials:
         """Return the same rows and lookups under other keys: who pays what price stays as it is."""
         old = self.prepared
-        return Trials(prepared(log, old.facts, old.events), self.noise, self._askers, self._lock)
+        return replace(self, prepared=prepared(log, old.facts, old.events))
 
     def run(self, scenario: Scenario, *, causes: bool = True, known: Trial | None = None) -> Trial:
         """Replay a scenario; every hit and cause is that of a full replay.
