@@ -12,6 +12,7 @@ from prefixledger.doctor import doctor
 from prefixledger.errors import InputError, NoInputError, NoLookupError, UsageError
 from prefixledger.investigate import investigate
 from prefixledger.progress import SILENT
+from prefixledger.prune import prune
 from prefixledger.reference import diff, explain, formats, print_scenario, query, rates
 from prefixledger.reports_index import index
 from prefixledger.running import running, tasks_on
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from prefixledger.results import ReplayResult, ReportResult
 
 __all__ = [
-    "compare", "demo", "diff", "doctor", "explain", "export", "formats", "index", "ingest", "investigate", "print_scenario", "query", "rates", "replay", "report", "whatif",
+    "compare", "demo", "diff", "doctor", "explain", "export", "formats", "index", "ingest", "investigate", "print_scenario", "prune", "query", "rates", "replay", "report", "whatif",
 ]  # fmt: skip
 
 DEFAULT_OUTPUT = "prefixledger.html"

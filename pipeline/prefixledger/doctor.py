@@ -132,18 +132,21 @@ def _workspace(workspace: Workspace) -> Iterator[Check]:
             "nothing reads them; they may be deleted while nothing runs",
         )  # fmt: skip
     try:
-        sources = read_manifest(workspace)["sources"]
+        manifest = read_manifest(workspace)
     except InputError as error:
         yield Check(_MANIFEST, "wrong", error.message, error.hint or "")
         return
-    yield from _sources(workspace, sources)
+    gone = manifest.get("pruned", {}).get("rows", {})
+    yield from _sources(workspace, manifest["sources"], gone)
     yield _index(workspace)
     for folder in sorted(path.parent for path in workspace.root.glob("replays/*/fingerprint.json")):
         yield _replay(folder)
 
 
-def _sources(workspace: Workspace, sources: list[dict[str, int | str]]) -> Iterator[Check]:
-    """Hold the rows that are there to the account in the manifest."""
+def _sources(
+    workspace: Workspace, sources: list[dict[str, int | str]], pruned: dict[str, int]
+) -> Iterator[Check]:
+    """Hold the rows that are there, and those that were cut off, to the account in the manifest."""
     import pyarrow.parquet as pq
 
     for source in sources:
@@ -151,6 +154,7 @@ def _sources(workspace: Workspace, sources: list[dict[str, int | str]]) -> Itera
         name = f"source {source['path']}"
         try:
             rows = sum(pq.read_metadata(path).num_rows for path in files)
+            rows += pruned.get(str(source["source"]), 0)
         except (OSError, ValueError) as error:
             yield Check(name, "wrong", f"a table cannot be read: {error}", "ingest it again with --force")
             continue

@@ -11,7 +11,7 @@ from prefixledger.errors import UsageError
 from prefixledger.progress import SILENT
 from prefixledger.running import running as holding
 from prefixledger.running import tasks_on
-from prefixledger.workspace import DEFAULT_WORKSPACE, Workspace, read_manifest
+from prefixledger.workspace import DEFAULT_WORKSPACE, Workspace, pruned_notes, read_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -178,7 +178,7 @@ def whatif(
         finally:
             shutil.rmtree(place.root / BESIDE, ignore_errors=True)
     cells, asked = found.cells, found.asked
-    notes = (*found.notes, *cells[0].notes)
+    notes = (*pruned_notes(place), *found.notes, *cells[0].notes)
     written: tuple[Path | None, Path | None] = (None, None)
     if page is not None:
         progress.phase("draw the page")

@@ -143,6 +143,21 @@ def read_manifest(workspace: Workspace) -> dict[str, Any]:
     return dict(manifest)
 
 
+def pruned_before_us(manifest: Mapping[str, Any]) -> int | None:
+    """Return the moment before which requests were cut off; None where none were."""
+    at_us = manifest.get("pruned", {}).get("before_us")
+    return None if at_us is None else int(at_us)
+
+
+def pruned_notes(workspace: Workspace) -> tuple[str, ...]:
+    """Say what sums over a whole log hold of what was cut off."""
+    told = read_manifest(workspace).get("pruned", {})
+    if not told.get("kept_before"):
+        return ()
+    kept = f"{told['kept_before']:,} of the requests that were pruned are kept, as they decide what caches held then"
+    return (f"{kept}: sums over the whole log count them, reports do not",)
+
+
 def damaged(workspace: Workspace) -> InputError:
     """Return what a manifest that says too little ends with."""
     return InputError(

@@ -53,7 +53,7 @@ LAYERS = (
     {"scenarios"},
     {"stages"},
     {"reference"},
-    {"whatif", "investigate", "compare", "reports_index", "trace_export"},
+    {"whatif", "investigate", "compare", "prune", "reports_index", "trace_export"},
     {"doctor"},
     {"api"},
     {"cli"},

@@ -93,7 +93,7 @@ def choose_replay(workspace: Workspace, asked: str | None) -> str:
         )
     if any(made_from.get(part) != now[part] for part in ("code", "version")):
         raise InputError(
-            f"another version, {made_from.get('version')}, made the replay {name!r}, and this is {now['version']}",
+            f"other code made the replay {name!r}, of version {made_from.get('version')}, and this is {now['version']}",
             hint=_AGAIN,
         )
     if not all((workspace.replay(name) / file).is_file() for file in kept["files"]):

@@ -23,7 +23,7 @@ from prefixledger.attribute.shared_costs import moved_costs, share, share_prefix
 from prefixledger.attribute.window import Window, bucket_us, days
 from prefixledger.economics.rates import SLOT_US
 from prefixledger.errors import UsageError
-from prefixledger.workspace import write_json, write_table
+from prefixledger.workspace import pruned_before_us, read_manifest, write_json, write_table
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -203,7 +203,9 @@ def marts(workspace: Workspace, name: str, window: Window, *, threads: int = 2) 
         session.bind(books)
         session.bind({"requests": requests})
         result = _aggregate(session, scenario, window)
-    result = replace(result, before=before(books, requests, scenario, window, threads=threads))
+    cut_us = pruned_before_us(read_manifest(workspace))
+    if cut_us is None or 2 * window.from_us - window.to_us >= cut_us:
+        result = replace(result, before=before(books, requests, scenario, window, threads=threads))
     for field in fields(result):
         value = getattr(result, field.name)
         if isinstance(value, pa.Table):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 
 from prefixledger.config.units import datetime_us, us_datetime
 from prefixledger.errors import UsageError
-from prefixledger.workspace import read_manifest
+from prefixledger.workspace import pruned_before_us, read_manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import tzinfo
     from pathlib import Path
 
@@ -57,7 +57,7 @@ def default_window(
     manifest = read_manifest(workspace)
     read = [source for source in manifest["sources"] if source["first_at_us"] is not None]
     return choose_window(
-        min((source["first_at_us"] for source in read), default=0),
+        _begin(manifest, read, from_us),
         max((source["last_at_us"] for source in read), default=-1),
         relative=any(source["clock"] == "relative" for source in read),
         zone=zone,
@@ -71,10 +71,26 @@ def whole_log(workspace: Workspace, *, from_us: int | None = None, to_us: int | 
     """Return the window from the first arrival of a workspace to its last, or as asked; see ``choose_window``."""
     manifest = read_manifest(workspace)
     read = [source for source in manifest["sources"] if source["first_at_us"] is not None]
-    first_us = min((source["first_at_us"] for source in read), default=0)
+    first_us = _begin(manifest, read, from_us)
     last_us = max((source["last_at_us"] for source in read), default=-1)
     begin = first_us if from_us is None else from_us
     return choose_window(first_us, last_us, from_us=begin, to_us=to_us)
+
+
+def _begin(manifest: Mapping[str, Any], read: Sequence[Mapping[str, Any]], from_us: int | None) -> int:
+    """Return the first moment that can be reported on: that of the log, or where it was cut off.
+
+    Raises:
+        UsageError: An earlier one is asked for.
+    """
+    cut_us = pruned_before_us(manifest)
+    first_us = min((source["first_at_us"] for source in read), default=0)
+    if cut_us is not None and from_us is not None and from_us < cut_us:
+        raise UsageError(
+            f"what lies before {_iso(cut_us)} was pruned",
+            hint=f"give --from {_iso(cut_us)} or a later moment",
+        )
+    return first_us if cut_us is None else max(first_us, cut_us)
 
 
 def choose_window(

@@ -32,6 +32,7 @@ VERBS = (
     "diff",
     "query",
     "export",
+    "prune",
     "formats",
     "rates",
     "doctor",

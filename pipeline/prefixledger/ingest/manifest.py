@@ -38,6 +38,7 @@ class Manifest:
         self._heads: dict[str, str] = {}
         self._history: list[list[dict[str, Any]]] = []
         self._cut_off: list[dict[str, Any]] = []
+        self._pruned: dict[str, Any] = {}
         if not self._path.is_file():
             return
         held = read_manifest(workspace)
@@ -46,6 +47,7 @@ class Manifest:
                 self.sources[entry["source"]] = InputAccount.from_json(entry)
                 self._heads[entry["source"]] = entry["head"]
             self._history = held["history"]
+            self._pruned = held.get("pruned", {})
             if held.get("open"):
                 self._cut_off = self._history.pop()
         except (KeyError, TypeError, IndexError) as error:
@@ -82,6 +84,7 @@ class Manifest:
         """Strike an input out, on disk too, before its files go: a run that is cut off then reads it again."""
         del self.sources[source]
         del self._heads[source]
+        self._pruned.get("rows", {}).pop(source, None)
         self.save(ended=False)
 
     def save(self, *, ended: bool) -> None:
@@ -106,6 +109,8 @@ class Manifest:
         }
         if not ended:
             content["open"] = True
+        if self._pruned:
+            content["pruned"] = self._pruned
         write_json(self._path, content)
 
 

@@ -40,6 +40,7 @@ from prefixledger.replay.summary import summarize
 from prefixledger.replay.suspects import checked_notes
 from prefixledger.replay.touches import find_touches
 from prefixledger.replay.warmup import covered_since
+from prefixledger.workspace import pruned_notes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -111,7 +112,9 @@ def run(
     files = paged.as_logged(files)
     engines = observe(workspace, scenario, log, files)
     files |= engines.files
-    found = found.stored(folder, made_from["digest"]).with_notes((*notes, *told.notes, *engines.notes))
+    found = found.stored(folder, made_from["digest"]).with_notes(
+        (*pruned_notes(workspace), *notes, *told.notes, *engines.notes)
+    )
     tell("write")
     keep(folder, made_from, _dumped(scenario, named), files, found)
     return found

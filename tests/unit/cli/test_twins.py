@@ -40,6 +40,7 @@ def test_options_and_parameters_are_the_same(verb: str) -> None:
         "index": ["reports"],
         "rates": ["claude-opus-5-5"],
         "export": ["-o", "trace.jsonl"],
+        "prune": ["--before", "2026-11-01"],
     }.get(verb, [])
     values = _command(verb).make_context(verb, given).params
     for name, parameter in parameters.items():

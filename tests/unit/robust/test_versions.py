@@ -119,7 +119,7 @@ def test_a_replay_of_another_version_is_made_again_or_refused(
     mark.write_text(json.dumps(values), encoding="utf-8")
     for arguments in (["explain", "any", "--workspace", "ws"], ["compare", "ws", "ws"]):
         assert run(arguments) == 3
-        assert "another version, 0.0.1, made the replay 'small'" in capsys.readouterr().err
+        assert "other code made the replay 'small', of version 0.0.1" in capsys.readouterr().err
     assert run(["investigate", "ws", "-q"]) == 0
     assert mark.read_bytes() == made
     assert [path.name for path in (tmp_path / "ws" / "replays").iterdir()] == ["small"]
