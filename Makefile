@@ -33,7 +33,7 @@ schema: $(STAMP)
 	$(BIN)/python -m prefixledger.report.document.schema reports/schema/report.schema.json
 
 screenshots: demo
-	$(BIN)/python benchmarks/screenshots.py out/demo.html out/screenshots
+	$(BIN)/python benchmarks/screenshots.py out/demo.html out/demo-workspace out/screenshots
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \

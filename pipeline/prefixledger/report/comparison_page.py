@@ -42,6 +42,7 @@ class ComparisonPage:
         windows: What each covers, from and to.
         bars: The account of each as a bar; empty without tokens.
         courses: Both hit rates over time; empty where one has fewer than two slices.
+        course_said: How low each of them goes.
     """
 
     found: Compared
@@ -49,6 +50,7 @@ class ComparisonPage:
     windows: tuple[tuple[str, str], tuple[str, str]]
     bars: tuple[str, str]
     courses: str
+    course_said: str
 
 
 def write_comparison(
@@ -71,6 +73,7 @@ def write_comparison(
         windows=(_window(twins[0]), _window(twins[1])),
         bars=(_bar(twins[0], "bar-before"), _bar(twins[1], "bar-after")),
         courses=_courses(twins, "courses"),
+        course_said=_course_said(twins),
     )
     try:
         with replacing(output) as temporary:
@@ -131,6 +134,14 @@ def _courses(twins: tuple[Mapping[str, Any], Mapping[str, Any]], chart_id: str) 
             for which, line in zip(("first", "second"), lines, strict=True)
         )
         return inline_svg(figure, chart_id=chart_id, title="Both hit rates over time", description=f"{said}.")
+
+
+def _course_said(twins: tuple[Mapping[str, Any], Mapping[str, Any]]) -> str:
+    """Say how low both hit rates go; empty where one has no slice."""
+    lows = [min((rate for _, rate in _course(twin)), default=None) for twin in twins]
+    if None in lows:
+        return ""
+    return f"At its lowest the first hits {percent(lows[0])}, the second {percent(lows[1])}"
 
 
 def _course(twin: Mapping[str, Any]) -> list[tuple[float, float]]:

@@ -56,7 +56,9 @@ def capacity_curve(curves: Curves, chart_id: str) -> str:
         bend = 0 if knee is None else knee.capacity_blocks
         if xs[0] < bend < xs[-1]:
             axes.axvline(bend, color=MUTED, linewidth=0.9, linestyle=(0, (2, 2)), zorder=1)
-            note(axes, f"knee: {whole(bend)}", (bend, axes.get_ylim()[0]), (6, 8), "left", "bottom", MUTED)
+            left = _in_right_fifth(axes, bend)
+            side, ha = (-6, "right") if left else (6, "left")
+            note(axes, f"knee: {whole(bend)}", (bend, axes.get_ylim()[0]), (side, 8), ha, "bottom", MUTED)
         if curves.capacity_today is not None:
             y = between(xs, ys, curves.capacity_today)
             today = f"Today: {whole(curves.capacity_today)} blocks give {percent(y)}."
@@ -171,12 +173,17 @@ def between(xs: Sequence[float], ys: Sequence[float], x: float) -> float:
     return ys[left] + (ys[right] - ys[left]) * (x - xs[left]) / (xs[right] - xs[left])
 
 
+def _in_right_fifth(axes: Axes, x: float) -> bool:
+    """Return whether a place is so far right on a logarithmic axis that its label goes to the left."""
+    low, high = axes.get_xlim()
+    return bool(x > high / (high / low) ** 0.2)
+
+
 def _point(axes: Axes, x: float, y: float, text: str) -> None:
     axes.plot(
         [x], [y], marker="o", markersize=8, color=series("evicted"), linestyle="none", clip_on=False, zorder=5
     )
-    low, high = axes.get_xlim()
-    left = x > high / (high / low) ** 0.2  # in the right fifth of a logarithmic axis
+    left = _in_right_fifth(axes, x)
     axes.annotate(
         text, (x, y), xytext=(-9 if left else 9, 13 if left else -13), textcoords="offset points", color=INK,
         fontsize=12, fontweight="bold", ha="right" if left else "left", va="center", annotation_clip=False,

@@ -141,6 +141,29 @@ def chart(cells: Sequence[Cell], measure: Measure, best: Sequence[bool], chart_i
         )
 
 
+def finding(cells: Sequence[Cell], measure: Measure, best: Sequence[bool]) -> str:
+    """Say which combination hits most, and which has least of a measure, of those that nothing beats."""
+
+    def at(n: int) -> str:
+        value = measure.values[n] or 0.0
+        return compact(value) if "blocks" in measure.name else multiplier(value)
+
+    shown = [n for n, value in enumerate(measure.values) if best[n] and value is not None]
+    what = f"{measure.name[0].lower()}{measure.name[1:]}"
+    if not shown:
+        return f"Hit rate and {what}"
+    rates = {n: float(cells[n].totals["token_hit_rate"] or 0) for n in shown}
+    names = {n: f"combination {n}" if n else "the baseline" for n in shown}
+    top = max(shown, key=lambda n: (rates[n], -n))
+    text = (
+        f"{names[top][0].upper()}{names[top][1:]} hits most, {percent(rates[top])}, at {at(top)} for {what}"
+    )
+    least = min(shown, key=lambda n: (measure.values[n] or 0.0, -rates[n], n))
+    if at(least) == at(top):
+        return text
+    return f"{text}; {names[least]} has least, {at(least)}, and hits {percent(rates[least])}"
+
+
 def _memory_blocks(cell: Cell) -> float | None:
     """Return the blocks of all replicas; None without a limit, and where pools differ."""
     words = str(cell.axes.get("capacity") or "").split()

@@ -62,7 +62,7 @@ CAUSE_TERMS = {
     "key_changed": Term(
         "key changed",
         "the same text was served before, under another key: something in front of it changed",
-        "changed prefixes",
+        "changed keys",
         "a prefix that stays the same to the byte",
     ),
     "cold": Term(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from prefixledger.report.glossary import detail_name
 from prefixledger.report.numbers import amount, whole
 
 if TYPE_CHECKING:
@@ -103,7 +104,9 @@ def _described(change: KeyChange) -> str:
         text += f" from token {whole(change.at_token)} on"
     behind = "behind that, " if change.layer else ""
     asked = f"{whole(change.requests)} request{'' if change.requests == 1 else 's'}"
-    return f"{behind}{text} ({change.detail}), {amount(change.tokens)} tokens behind it in {asked}"
+    return (
+        f"{behind}{text} ({detail_name(change.detail)}), {amount(change.tokens)} tokens behind it in {asked}"
+    )
 
 
 def _edited(change: KeyChange) -> str:

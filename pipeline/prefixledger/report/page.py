@@ -79,6 +79,9 @@ _WITHOUT_LOOKUPS = frozenset({"inputs", "made"})
 """Where there are no figures, nothing is there to be defined."""
 _CURVE_ROWS = 50
 _HOURS_SHOWN = 48
+FEWEST_DRAWN = 10
+"""Fewer lookups have no course of time: each would stand alone."""
+
 _FEWEST_HOURS = 2
 """One hour of one replica says no more than the table above it."""
 
@@ -304,11 +307,11 @@ def _charts(view: ReportView) -> tuple[dict[str, str], dict[str, str]]:
     buckets = [b for b in view.timeline.buckets if b.prompt_tokens]
     if result.total.prompt_tokens:
         drawn["account"] = account_bar(_bar(view), "fig-account")
-    if len(buckets) > 1:
+    if len(buckets) > 1 and result.total.requests >= FEWEST_DRAWN:
         drawn["time"], told["time"] = over_time(view, "fig-time"), captions.over_time(view)
     if peers(view):
         drawn["replicas"], told["replicas"] = replica_load(view, "fig-replicas"), captions.replicas(view)
-    if len(buckets) > 1 and len(rows_of(view)) > 1:
+    if drawn["time"] and len(rows_of(view)) > 1:
         drawn["heat"], told["heat"] = heat_map(view, "fig-heat"), captions.heat(view)
     options = drawable(view.routing)
     if options:

@@ -30,6 +30,9 @@ DRAWN = 400
 
 UNSHARED = "(unshared)"
 
+_LEAST_S = 600
+"""Of a shorter window nobody should say how much comes in an hour."""
+
 
 def prefix_tree(table: pa.Table, window_s: float, *, by_reads: bool = False) -> Prefixes:
     """Return the shared prefixes of a window.
@@ -136,7 +139,7 @@ def _prefix(row: dict[str, Any], window_s: float) -> Prefix:
         name=_name(row) if shared else UNSHARED,
         depth_tokens=row["depth_tokens"] or 0,
         requests=row["requests"],
-        requests_per_hour=row["requests"] * 3600 / window_s if window_s else None,
+        requests_per_hour=row["requests"] * 3600 / window_s if window_s >= _LEAST_S else None,
         replicas=len(row["replicas"] or ()),
         own_tokens=own,
         own_hit_tokens=hit,

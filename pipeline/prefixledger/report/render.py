@@ -62,7 +62,7 @@ def page_html(
     """
     environment = _environment(window, show_ids=show_ids)
     text = environment.get_template(template).render(
-        css=_ours(_css()), patterns=_ours(hatch_patterns()), **values
+        css=_ours(_css() + _paper(window)), patterns=_ours(hatch_patterns()), **values
     )
     return re.sub(r"\n\s*\n+", "\n", _told_apart(text)).rstrip() + "\n"
 
@@ -148,10 +148,10 @@ def _prose(text: str) -> Markup:
     return _ours(_FIGURE_UNIT.sub("&nbsp;", str(escape(numbers.quiet(text)))))
 
 
-def _signed(points: float) -> str:
+def _signed(points: float, digits: int = 1) -> str:
     """Write a difference in points with its sign; none has none."""
-    text = f"{points:+.1f}"
-    return "0.0" if text in {"+0.0", "-0.0"} else text
+    text = f"{points:+.{digits}f}"
+    return text.replace("-", "\N{MINUS SIGN}") if float(text) else text[1:]
 
 
 def _when(at: datetime, *, window: Window) -> str:
@@ -174,6 +174,14 @@ def _told(text: str, *, window: Window) -> Markup:
 def _ours(text: str) -> Markup:
     """Mark text of our own making, in which everything from a log is escaped already."""
     return Markup(text)  # noqa: S704  # called with the style sheet, our SVG, and escaped prose
+
+
+def _paper(window: Window | None) -> str:
+    """Return the rule that prints on top of every sheet what the page is about; nothing in it is from a log."""
+    if window is None or window.from_us is None:
+        return ""
+    covered = f"{numbers.moment(window.from_us, window)} to {numbers.moment(window.to_us, window)}"
+    return f'@page{{@top-right{{content:"{covered}";font:8pt sans-serif}}}}'
 
 
 def _css() -> str:

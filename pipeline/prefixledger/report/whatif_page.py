@@ -13,7 +13,7 @@ from prefixledger.config.grid import told
 from prefixledger.errors import Place, UsageError
 from prefixledger.report.cell_rows import csv_rows, currencies_of
 from prefixledger.report.cheapest import cheapest
-from prefixledger.report.frontier import chart, frontier, measures
+from prefixledger.report.frontier import chart, finding, frontier, measures
 from prefixledger.report.numbers import percent, points
 from prefixledger.report.render import GENERATOR, page_html
 from prefixledger.workspace import replacing
@@ -76,8 +76,7 @@ def whatif_page(cells: tuple[Cell, ...], notes: tuple[str, ...], missing: int = 
         cells=cells,
         best=best,
         charts=tuple(
-            (f"Hit rate and {m.name[0].lower()}{m.name[1:]}", chart(cells, m, best, f"frontier-{n}"))
-            for n, m in enumerate(asked)
+            (finding(cells, m, best), chart(cells, m, best, f"frontier-{n}")) for n, m in enumerate(asked)
         ),
     )
 

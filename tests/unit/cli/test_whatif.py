@@ -18,7 +18,7 @@ from prefixledger.cli import app
 from prefixledger.config.grid import read_grid
 from prefixledger.config.registry import ROUTINGS
 from prefixledger.errors import InputError, UsageError
-from prefixledger.report.frontier import frontier, measures
+from prefixledger.report.frontier import finding, frontier, measures
 from prefixledger.workspace import Workspace
 
 MAP = """\
@@ -329,7 +329,10 @@ def test_the_frontier_is_what_nothing_beats() -> None:
     ]
     asked = measures(cells)
     assert [measure.values[1] for measure in asked] == [200, 1.2]
-    assert frontier(cells, asked) == (False, True, True, True, False, False)
+    best = frontier(cells, asked)
+    assert best == (False, True, True, True, False, False)
+    assert finding(cells, asked[0], best).startswith("Combination 1 hits most, 80.0 %, at 200 for")
+    assert finding(cells, asked[0], best).endswith("combination 3 has least, 100, and hits 70.0 %")
 
 
 def test_prices_and_residence_are_axes_too(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ CLOCK = KeyChange("prefix_edited", "system", "time of day", 0, 4_322, 45_000_000
 def test_a_stamp_is_described_by_what_it_is_and_where_it_stands() -> None:
     """And by what stands behind it; the advice is to move it."""
     assert described([CLOCK]) == (
-        ": the prompt was edited by a time of day at token 0 in the system prompt, 12 tokens long (prefix_edited), "
+        ": the prompt was edited by a time of day at token 0 in the system prompt, 12 tokens long (prefix edited), "
         "45 million tokens behind it in 4,322 requests"
     )
     assert advice([CLOCK]) == "move a time of day behind what stays the same, or into the last message"
@@ -32,11 +32,11 @@ def test_what_the_log_does_not_tell_is_not_told() -> None:
     """Token ids have no parts and no looks, and other text is no edit; without changes there is nothing to say."""
     unknown = KeyChange("prefix_edited", None, None, 0, 2, 100, 3, 0, 5)
     assert described([unknown]) == (
-        ": the same content came behind something else at token 3 (prefix_edited), 100 tokens behind it in 2 requests"
+        ": the same content came behind something else at token 3 (prefix edited), 100 tokens behind it in 2 requests"
     )
     assert described([replace(unknown, varies="free text")]) == described([unknown])
     assert described([replace(unknown, varies="reordering")]) == (
-        ": the same content came in another order from token 3 on (prefix_edited), 100 tokens behind it in 2 requests"
+        ": the same content came in another order from token 3 on (prefix edited), 100 tokens behind it in 2 requests"
     )
     assert (described([]), advice([])) == ("", None)
 

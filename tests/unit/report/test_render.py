@@ -12,6 +12,7 @@ import pytest
 
 import report_data
 from prefixledger.report.parts import Breakdown, Finding, Group
+from prefixledger.report.reject_parts import RejectReason
 from prefixledger.report.render import html
 from report_states import HOSTILE, STATES, hostile_week
 
@@ -266,3 +267,32 @@ def test_an_empty_report_says_what_to_do(sources: tuple[Source, ...], words: str
     text = html(replace(report_data.nothing(), sources=sources))
     assert words in text
     assert text.count("were rejected.") == 0  # the account of the records says it once
+
+
+def test_every_sheet_of_paper_says_what_it_covers() -> None:
+    """In the margin, where no text from a log can come."""
+    assert '@page{@top-right{content:"Mon 23 Nov 00:00 to Mon 30 Nov 00:00"' in page_of("week")
+
+
+def test_a_handful_of_lookups_has_no_course_of_time() -> None:
+    """Nine of them would be nine lines on an empty chart."""
+    view = report_data.week()
+    few = replace(view.result, total=replace(view.result.total, requests=9))
+    text = html(replace(view, results=(few,)))
+    assert "There are only 9 lookups: too few for a course of time." in text
+    assert "fig-time-title" not in text
+    assert "fig-heat-title" not in text
+
+
+def test_first_rejects_stand_with_the_inputs() -> None:
+    """Each reason with its number, and where it occurs first."""
+    found = RejectReason(
+        "missing field", 32, (("a.jsonl", 1, "missing field: ts"), ("a.jsonl", 4, "missing field: <b>"))
+    )
+    text = html(replace(report_data.nothing(), rejects=(found,)))
+    assert (
+        '<th scope="rowgroup" rowspan="2"><bdi>missing field</bdi></th><td class="n" rowspan="2">32</td>'
+        in text
+    )
+    assert "<bdi>a.jsonl</bdi>:4" in text
+    assert "missing field: &lt;b&gt;" in text

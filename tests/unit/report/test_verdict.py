@@ -45,7 +45,7 @@ def test_a_week_with_an_incident() -> None:
     assert found.state == "loss"
     assert found.sentence == (
         "In the replay, 68.5 % of 341 million prompt tokens came from cache and 84.5 % was within reach; the largest loss is "
-        "changed prefixes, 8.6 points (29.2 million tokens), 90 % of it at tenant-1, 91 % of it on Wed 25 Nov from 10:00 to 23:00."
+        "changed keys, 8.6 points (29.2 million tokens), 90 % of it at tenant-1, 91 % of it on Wed 25 Nov from 10:00 to 23:00."
     )
     assert found.caveats[0].startswith("Simulated: only 33.3 % of the prompt tokens carry usage.")
     assert any("rejected" in text for text in found.caveats)
