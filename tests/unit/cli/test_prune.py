@@ -170,9 +170,11 @@ def test_texts_of_what_went_are_gone(tmp_path: Path, monkeypatch: pytest.MonkeyP
     columns = 'request_id = "id"\nstarted_at = { from = "ts", unit = "s" }\ntext = "prompt"\n'
     (tmp_path / "map.toml").write_text(f'format = "jsonl"\n[columns]\n{columns}', encoding="utf-8")
     api.ingest(["log.jsonl"], workspace="ws", map="map.toml", keep_text=True)
-    texts = lambda: [
-        text for path in tmp_path.glob("ws/texts/*") for text in pq.read_table(path)["text"].to_pylist()
-    ]
+
+    def texts() -> list[bytes]:
+        found = (pq.read_table(path)["text"].to_pylist() for path in tmp_path.glob("ws/texts/*"))
+        return [text for texts in found for text in texts]
+
     assert any(b"old secret" in text for text in texts())
     api.prune("ws", before="2026-11-27T20:00:00Z", warm_up="0")
     assert texts()
