@@ -27,7 +27,7 @@ sizes as (
     from headed
     where value is not null
     group by field, value
-    having count(*) >= $least_requests
+    having field = 'all' or count(*) >= $least_requests
     qualify (field = 'all' or count(*) over (partition by field) > 1)
         and row_number() over (partition by field order by sum(prompt_tokens) desc, value) <= 20
 )

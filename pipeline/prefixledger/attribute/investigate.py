@@ -138,7 +138,8 @@ def _look(session: Session, name: str, scenario: Scenario, asked: _Asked) -> Inv
     series = read_series(session.table("slices"))
     whole = next((each for each in series if (each.field, each.value) == WHOLE), None)
     at_slice = None if asked.at is None else int((asked.at - asked.clock.begin) / asked.clock.width)
-    found, tested = find_steps(series, asked.width_us, at_slice)
+    enough = [each for each in series if each.requests.sum() >= _LEAST_REQUESTS]
+    found, tested = find_steps(enough, asked.width_us, at_slice)
     stays = [(row["slice"], row["pairs"], row["stayed"]) for row in session.table("stays").to_pylist()]
     rerouted = routing_changes(stays, asked.clock)
     seen = _incidents(session, asked, found, stays, rerouted)
@@ -211,9 +212,11 @@ def _incidents(
 
 def _problem(whole: Series | None, tested: int, asked: _Asked) -> str | None:
     if whole is None or not tested:
-        n = 0 if whole is None else whole.slices.size
-        width = timedelta(microseconds=asked.width_us)
-        return f"not enough data: {n} slices of {width} have lookups, and {ENOUGH_SLICES} are needed to tell a change from chance"
+        slices, lookups = (0, 0) if whole is None else (whole.slices.size, int(whole.requests.sum()))
+        return (
+            f"not enough data: {lookups:,} lookups in {slices} slices of {asked.width_us // 1_000_000:,} s, and "
+            f"{_LEAST_REQUESTS} in {ENOUGH_SLICES} are needed to tell a change from chance"
+        )
     return None
 
 

@@ -11,6 +11,7 @@ import click
 from prefixledger.cli import results
 from prefixledger.cli.console import data_console
 from prefixledger.cli.show import print_json, print_table
+from prefixledger.config.pricing import PREFILL_TOKENS
 from prefixledger.report.numbers import compact
 from prefixledger.texts import quiet
 
@@ -97,7 +98,7 @@ def _print_burdens(found: Investigation) -> None:
             one.thing if one.release is None else f"{one.thing}, release {one.release}",
             compact(one.tokens),
             f"{one.requests:,}",
-            f"{one.cost:,.2f} {one.currency}",
+            _money(one.cost, one.currency),
             f"{one.share_so_far:.0%}",
         )
         for one in found.burdens[:_MOST_ROWS]
@@ -160,11 +161,13 @@ def _print_namespaces(found: Investigation) -> None:
         costs: dict[str, Decimal] = {}
         for split in found.splits:
             costs[split.currency] = costs.get(split.currency, Decimal(0)) + split.cost
-        money = ", ".join(f"{cost:,.2f} {currency}" for currency, cost in costs.items())
+        money = "".join(
+            f", {_money(cost, currency)}" for currency, cost in costs.items() if currency != PREFILL_TOKENS
+        )
         tokens = sum(split.tokens for split in found.splits)
-        _head(f"what it costs that the same content is kept apart: {tokens:,} tokens, {money}")
+        _head(f"what it costs that the same content is kept apart: {tokens:,} tokens{money}")
         rows = [
-            (s.differs, s.tenant or "-", f"{s.requests:,}", f"{s.tokens:,}", f"{s.cost:,.2f} {s.currency}")
+            (s.differs, s.tenant or "-", f"{s.requests:,}", f"{s.tokens:,}", _money(s.cost, s.currency))
             for s in found.splits
         ]
         _table(("by", "tenant", "requests", "tokens", "cost"), rows[:_MOST_ROWS], (2, 3, 4))
@@ -187,6 +190,11 @@ def _print_namespaces(found: Investigation) -> None:
             channels[:_MOST_ROWS],
             (3, 4),
         )
+
+
+def _money(cost: Decimal, currency: str) -> str:
+    """Write a cost; one in prefill tokens says the tokens again."""
+    return "-" if currency == PREFILL_TOKENS else f"{cost:,.2f} {currency}"
 
 
 def _gap(one: Matched) -> str:
