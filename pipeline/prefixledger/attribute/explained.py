@@ -39,7 +39,7 @@ _BY_RULE = {
     "partial_block": "the block is not full, and only full blocks have a key",
     "last_token": "the last token is always computed, and its block with it",
     "below_minimum": "the prompt is shorter than the cache stores",
-    "no_breakpoint": "no cache mark lies behind it",
+    "no_breakpoint": "no cache mark stored it: none lies behind it, or none where earlier prompts part from this one",
     "out_of_reach": "it lies too far before the next cache mark",
     "bypassed": "the request asked to bypass the cache",
     "larger_than_cache": "the prompt is larger than the whole cache",

@@ -130,6 +130,24 @@ def test_shapes_are_recognised_in_logs(
     assert found.incidents == ()
 
 
+def test_hosts_behind_a_gateway_are_told_by_what_the_service_reports(tmp_path: Path) -> None:
+    """Usage alone: turns that another host answers read nothing, turns that stay read nearly all."""
+    rows = []
+    for n in range(60):
+        stays = n % 2
+        rows += [
+            {"at_us": (n * 60 + turn * 5) * SECOND + 1, "request_id": f"s{n}t{turn}", "session_id": f"s{n}", "keyed": False,
+             "usage_state": "present", "prompt_tokens": 20_000 + 500 * turn, "provider": "openai", "model": "gpt-5.4",
+             "cached_tokens_observed": 19_968 * stays * (turn > 0), "replica": f"host-{0 if stays else turn}"}
+            for turn in range(3)
+        ]  # fmt: skip
+    (pair,) = [each for each in investigated(tmp_path, rows, PLAIN).matched if each.field == "replica"]
+    assert (pair.changed_pairs, pair.same_pairs) == (60, 60)
+    assert pair.changed_share == 0
+    assert pair.same_share is not None
+    assert pair.same_share > 0.95
+
+
 def test_a_resume_is_told_by_pairs_of_equal_gaps(tmp_path: Path) -> None:
     """Ten minutes in the same process hit what was there, ten minutes and a new process do not."""
     (pair,) = [each for each in investigated(tmp_path, resumed(), PLAIN).matched if each.field == "client"]

@@ -122,6 +122,13 @@ def test_below_the_minimum_nothing_is_stored() -> None:
     assert causes([ask(n * SECOND, 512, 0, 0) for n in range(2)])[1] == {"unexplained": 512}
 
 
+@pytest.mark.parametrize("gap_us", [4 * SECOND, 8 * MINUTE, 3 * HOUR])
+def test_a_gap_is_no_proof_where_no_lifetime_is_known(gap_us: int) -> None:
+    """A rebuild after seconds, minutes or hours: what the turn before had stored is missing, and nobody knows why."""
+    rows = [chat(0, 30_000, 0), chat(SECOND, 31_000, 29_952), chat(SECOND + gap_us, 32_000, 0)]
+    assert causes(rows)[2] == {"unexplained": 31_000, "cold:new_content": 1_000}
+
+
 def test_an_erratic_service_is_not_explained() -> None:
     """The same prompt is cached or not at random, and no lifetime is promised: gaps are no proof."""
     reads = (0, 0, 1024, 0, 1024)
