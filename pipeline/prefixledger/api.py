@@ -18,7 +18,7 @@ from prefixledger.reports_index import index
 from prefixledger.running import running, tasks_on
 from prefixledger.trace_export import export
 from prefixledger.whatif import whatif
-from prefixledger.workspace import DEFAULT_WORKSPACE
+from prefixledger.workspace import DEFAULT_WORKSPACE, read_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -336,6 +336,8 @@ def report(
         ExitStack() as beside,
     ):
         read = outcomes.Read()
+        if place.manifest.is_file():
+            read_manifest(place)  # of what cannot be read there is no report, not even an empty one
         try:
             read = stages.ingested(logs, place, options, progress, tasks)
             read = stages.engine_logs_read(read, engine_log, place, options, progress, tasks)

@@ -85,7 +85,7 @@ class Manifest:
         del self.sources[source]
         del self._heads[source]
         self._pruned.get("rows", {}).pop(source, None)
-        self.save(ended=False)
+        self._write(ended=False)
 
     def save(self, *, ended: bool) -> None:
         """Write the book, if this call brought anything.
@@ -93,9 +93,11 @@ class Manifest:
         A call that has not ended is marked: the one after it goes on with it, and leaves the book that one call would have
         left if it gives the same inputs.
         """
+        if self._history[-1] or self._cut_off:
+            self._write(ended=ended)
+
+    def _write(self, *, ended: bool) -> None:
         *before, now = self._history
-        if not now and not self._cut_off:
-            return
         left = [entry for entry in self._cut_off if not _given([entry]) <= _given(now)]
         if not ended:
             calls = [*before, [*left, *now]]
