@@ -305,7 +305,7 @@ def _unknown(stream: Stream, head: Head) -> InputError:
     what = (
         "columns of this file need names"
         if head.columnar or len(head.cells) > 1
-        else "it looks like none of them"
+        else "it looks like none of the formats that are known"
     )
     return InputError(
         "no known format fits",
