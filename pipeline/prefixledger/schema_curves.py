@@ -68,6 +68,17 @@ CAPACITY_MARKS = Table(
     ),
 )
 
+CURVE_SURFACE = Table(
+    "curve_surface",
+    (
+        Column("pool", "small", "index of the pool"),
+        Column("ttl_us", "int", "time to live, microseconds; null: none", nullable=True),
+        Column("capacity_blocks", "int", "usable blocks per replica"),
+        Column("hit_blocks", "int", "blocks that hit under both"),
+        Column("hit_tokens", "int", "the same in tokens"),
+    ),
+)
+
 CURVE_PARTS = Table(
     "curve_parts",
     (

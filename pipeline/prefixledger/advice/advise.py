@@ -168,8 +168,9 @@ class _Judge:
         assert promise.saved_low is not None
         assert promise.saved_high is not None
         scale = float(effect.before) / float(promise.before)
-        half = float(promise.saved_high - promise.saved_low) / 2
-        return Decimal(f"{float(promise.saved) * scale:.9g}"), Decimal(f"{half * scale:.9g}")
+        half = float(promise.saved_high - promise.saved_low) / 2 * scale
+        within = max(half, self.ground.day_to_day(tried.outcome, tried.mine) * float(effect.before))
+        return Decimal(f"{float(promise.saved) * scale:.9g}"), Decimal(f"{within:.9g}")
 
     def refused(self, tried: Tried) -> str | None:
         """Say that what was tried does not pay; None where it does."""

@@ -77,7 +77,8 @@ class Recommendation:
         scenario: The same as a scenario file for the pool, TOML; empty where no scenario says it.
         predicted: What the days that chose it promised for the stretch that judges: their share of the bill, of that
             stretch's bill. None where nothing was chosen, or all days judge.
-        predicted_within: Half the length of the interval of that promise.
+        predicted_within: Half the length of the interval of that promise: of sessions drawn again, or of how far the days that
+            chose it differ among themselves, whichever is wider.
     """
 
     kind: str

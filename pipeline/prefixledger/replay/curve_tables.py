@@ -16,7 +16,7 @@ from prefixledger.replay.replayed_curve import replayed_curve
 from prefixledger.replay.tables import typed_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -33,6 +33,12 @@ BOUND_POINTS = 25
 GAP_SAMPLE = 1000
 """Times between two uses that distributions are fitted to."""
 
+SURFACE_TTLS_S = (60, 300, 900, 3_600, 14_400, 86_400)
+"""Times to live of the surface, beside none at all and that of today; those longer than any time between two uses change nothing."""
+
+SURFACE_SIZES = 10
+"""Capacities of the surface, evenly in powers, today's besides."""
+
 MARKS = (0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
 """Shares of the hits without a limit for which the smallest capacity is told."""
 
@@ -46,6 +52,10 @@ def curve_files(
     return {
         "capacity_curve.parquet": _joined(schema_curves.CAPACITY_CURVE, [points for points, _ in sizes]),
         "capacity_marks.parquet": _joined(schema_curves.CAPACITY_MARKS, [marks for _, marks in sizes]),
+        "curve_surface.parquet": _joined(
+            schema_curves.CURVE_SURFACE,
+            [part for pair in pairs if sizable(pair[0]) and stacked(pair[0]) for part in _surface(*pair)],
+        ),
         "curve_parts.parquet": _joined(
             schema_curves.CURVE_PARTS,
             [
@@ -99,6 +109,27 @@ def _capacity(run: PoolRun, touched: Touches) -> tuple[dict[str, object], dict[s
     chosen = np.asarray(marks, np.int64)
     found = curve.hits_at(chosen) if stacked(run) else hits[np.searchsorted(at, chosen)]
     return points, {**_columns(run, "capacity_blocks", chosen, found), "share": MARKS}
+
+
+def _surface(run: PoolRun, touched: Touches) -> Iterator[dict[str, object]]:
+    """Yield the columns of CURVE_SURFACE for one pool, a time to live after the other: what expires is at the cold end anyway.
+
+    Copies take room in a way that depends on both, so there is one pass for each time to live.
+    """
+    today, longest = run.plan.capacity_blocks, ttl_curve(touched).ttl_us[-1:].tolist()
+    whole = capacity_curve(touched, ttl_us=None).capacity_blocks
+    low, high = int(whole[0]), int(whole[-1])
+    if not longest or low == high:
+        return
+    at = np.unique(np.geomspace(low, high, SURFACE_SIZES).round().astype(np.int64))
+    if today is not None and low <= today <= high:
+        at = np.unique(np.append(at, today))
+    lives = {ttl * 1_000_000 for ttl in SURFACE_TTLS_S if ttl * 1_000_000 < longest[0]}
+    lives |= {run.plan.ttl_us} if run.plan.ttl_us is not None else set()
+    for ttl_us in (*sorted(lives), None):
+        hits = capacity_curve(touched, ttl_us=ttl_us).hits_at(at)
+        ttl = pa.array([ttl_us] * at.size, pa.int64())
+        yield {**_columns(run, "capacity_blocks", at, hits), "ttl_us": ttl}
 
 
 def _bound(run: PoolRun, touched: Touches, at: NDArray[np.int64]) -> pa.Array:

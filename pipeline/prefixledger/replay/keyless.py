@@ -29,6 +29,7 @@ _FILES = {
     "lookup_shared": schema.LOOKUP_SHARED,
     "capacity_curve": schema_curves.CAPACITY_CURVE,
     "capacity_marks": schema_curves.CAPACITY_MARKS,
+    "curve_surface": schema_curves.CURVE_SURFACE,
     "curve_parts": schema_curves.CURVE_PARTS,
     "reuse": schema_curves.REUSE,
     "gaps": schema_curves.GAPS,

@@ -25,11 +25,30 @@ class CapacityPoint:
         capacity_blocks: Usable blocks per replica.
         hit_tokens: What the cache hits.
         clairvoyant_tokens: What no policy of eviction could exceed; None where it was not computed.
+        multiplier: Price of its input over no caching; None where the pool pays several prices.
     """
 
     capacity_blocks: int
     hit_tokens: int
     clairvoyant_tokens: int | None = None
+    multiplier: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SurfacePoint:
+    """Hits, and the price, under one capacity and one time to live.
+
+    Attributes:
+        ttl_s: None: blocks live until memory is needed.
+        capacity_blocks: Usable blocks per replica.
+        hit_tokens: What the cache hits.
+        multiplier: See ``CapacityPoint``.
+    """
+
+    ttl_s: float | None
+    capacity_blocks: int
+    hit_tokens: int
+    multiplier: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +199,7 @@ class Curves:
         rates: Rate cards that the time to live is priced under.
         storable_tokens: Prompt tokens that this pool's cache may store.
         held: What running requests held, by replica and slice of the window; empty where that is not known.
+        surface: Capacity and time to live together, a time to live after the other, the longest last.
     """
 
     pool: str
@@ -199,6 +219,7 @@ class Curves:
     held: tuple[HeldSlice, ...] = ()
     rates: tuple[RateLine, ...] = ()
     storable_tokens: int = 0
+    surface: tuple[SurfacePoint, ...] = ()
 
     def multiplier(self, line: RateLine, point: TtlPoint) -> float:
         """Return the cost multiplier of a time to live under one rate card."""
@@ -211,6 +232,28 @@ class Curves:
         if today is None or today.clairvoyant_tokens is None:
             return None
         return Bound(today.hit_tokens, today.clairvoyant_tokens, self.capacity[-1].hit_tokens)
+
+    def evicted_tokens(self, hit_tokens: int) -> int:
+        """Return the hits that a point of the capacity curve lacks to memory without a limit."""
+        return self.capacity[-1].hit_tokens - hit_tokens
+
+    def expired_tokens(self, hit_tokens: int) -> int:
+        """Return the hits that a point of the TTL curve lacks to living for ever."""
+        return self.ttl[-1].hit_tokens - hit_tokens
+
+    @property
+    def cheapest(self) -> SurfacePoint | None:
+        """The point of the surface with the lowest price, of equals the one with the least memory, then the shortest life."""
+        priced = [point for point in self.surface if point.multiplier is not None]
+        return min(
+            priced,
+            key=lambda p: (
+                p.multiplier or 0.0,
+                p.capacity_blocks,
+                float("inf") if p.ttl_s is None else p.ttl_s,
+            ),
+            default=None,
+        )
 
     @property
     def knee(self) -> CapacityMark | None:

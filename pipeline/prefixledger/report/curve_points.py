@@ -10,7 +10,15 @@ import pyarrow.parquet as pq
 
 from prefixledger.config.kv_size import bytes_per_token
 from prefixledger.economics.rates import PRICE_LIST, resolve, varies
-from prefixledger.report.curve_parts import AgeRange, CapacityMark, CapacityPoint, Curves, PartPoint, TtlPoint
+from prefixledger.report.curve_parts import (
+    AgeRange,
+    CapacityMark,
+    CapacityPoint,
+    Curves,
+    PartPoint,
+    SurfacePoint,
+    TtlPoint,
+)
 from prefixledger.report.from_marts import microseconds
 from prefixledger.report.held_parts import HeldSlice
 from prefixledger.report.models import models
@@ -66,8 +74,13 @@ def pool_curves(summary: ReplaySummary, scenario: Scenario, marts: Marts) -> tup
         for curves, one in zip(found, summary.pools, strict=True)
     ]
     parts = pq.read_table(folder / "curve_parts.parquet")
+    surface = pq.read_table(folder / "curve_surface.parquet")
     held = [
-        replace(curves, parts=tuple(_part(row) for row in _rows(parts, one.pool)))
+        replace(
+            curves,
+            parts=tuple(_part(row) for row in _rows(parts, one.pool)),
+            surface=tuple(_surface(curves, row) for row in _rows(surface, one.pool) if curves.capacity),
+        )
         for curves, one in zip(held, summary.pools, strict=True)
     ]
     return tuple(sorted(held, key=lambda c: (-c.prompt_tokens, c.pool)))
@@ -76,6 +89,14 @@ def pool_curves(summary: ReplaySummary, scenario: Scenario, marts: Marts) -> tup
 def _part(row: dict[str, Any]) -> PartPoint:
     at = row["at"] / 1e6 if row["axis"] == "ttl" else float(row["at"])
     return PartPoint(row["kind"], row["name"], row["prompt_tokens"], row["axis"], at, row["hit_tokens"])
+
+
+def _surface(curves: Curves, row: dict[str, Any]) -> SurfacePoint:
+    ttl_s = None if row["ttl_us"] is None else row["ttl_us"] / 1e6
+    price = _multiplier(
+        curves.rates, ttl_s or 0.0, row["hit_tokens"], curves.storable_tokens, curves.prompt_tokens
+    )
+    return SurfacePoint(ttl_s, row["capacity_blocks"], row["hit_tokens"], price)
 
 
 def _held(row: dict[str, Any]) -> HeldSlice:
@@ -109,7 +130,15 @@ def _curves(
         capacity=()
         if not ours
         else tuple(
-            CapacityPoint(r["capacity_blocks"], r["hit_tokens"], r["clairvoyant_tokens"]) for r in capacity
+            CapacityPoint(
+                r["capacity_blocks"],
+                r["hit_tokens"],
+                r["clairvoyant_tokens"],
+                _multiplier(
+                    rates, (one.ttl_us or 0) / 1e6, r["hit_tokens"], storable_tokens, one.prompt_tokens
+                ),
+            )
+            for r in capacity
         ),
         capacity_today=one.capacity_blocks,
         block_size=one.block_size,

@@ -29,6 +29,7 @@ from prefixledger.report.observed_chart import observed_chart, observed_sentence
 from prefixledger.report.part_curves import PartChart, part_charts
 from prefixledger.report.ranking import melting, ranking
 from prefixledger.report.routing_chart import drawable, routing_chart
+from prefixledger.report.surface import SurfaceRow, surface_rows, surface_sentence
 from prefixledger.report.time_chart import over_time
 from prefixledger.report.verdict import Verdict, verdict
 from prefixledger.resources import read_text
@@ -103,6 +104,7 @@ class CurveRow:
         ttl: The same.
         gaps: The histogram.
         parts: Its replicas, and the prompts that begin alike, where they tell something.
+        surface: Capacity and time to live together.
     """
 
     curves: Curves
@@ -117,6 +119,7 @@ class CurveRow:
     ttl: tuple[TtlPoint, ...]
     gaps: tuple[Gaps, ...]
     parts: tuple[PartChart, ...]
+    surface: tuple[SurfaceRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,6 +348,7 @@ def _curve_row(curves: Curves, number: int, names: Mapping[str, str]) -> CurveRo
     histogram = len(found) > 1
     told = {"capacity": captions.capacity(curves)} if sizes else {}
     told |= {"ttl": captions.ttl(curves)} if lives else {}
+    told |= {"surface": surface_sentence(curves)} if curves.surface else {}
     ages = age_chart(curves, f"fig-ages-{number}")
     told |= {"ages": age_sentence(curves)} if ages else {}
     told |= {"gaps": captions.used_again(curves)} if histogram else {}
@@ -361,4 +365,5 @@ def _curve_row(curves: Curves, number: int, names: Mapping[str, str]) -> CurveRo
         ttl=tuple(curves.ttl[i] for i in thin(len(curves.ttl), _CURVE_ROWS)),
         gaps=found,
         parts=part_charts(curves, names, f"fig-parts-{number}") if sizes else (),
+        surface=surface_rows(curves) if sizes else (),
     )

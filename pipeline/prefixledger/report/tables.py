@@ -93,7 +93,12 @@ def tables(twin: dict[str, Any]) -> tuple[Csv, ...]:
         ),
         _of("routing.csv", "the same lookups under one routing", twin["routing"]),
         _of("ladder.csv", "one rung of the ladder of bounds", twin["ladder"]),
-        _of("capacity_curve.csv", "hits of one capacity", twin["curves"]["capacity"]),
+        _of("capacity_curve.csv", "hits, misses and price of one capacity", twin["curves"]["capacity"]),
+        _of(
+            "curve_surface.csv",
+            "hits and price of one capacity and time to live",
+            twin["curves"].get("surface", []),
+        ),
         _of(
             "models.csv",
             "one formula beside a replayed curve",

@@ -28,9 +28,24 @@ def curves_value(view: ReportView) -> document.Curves:
                 "hit_tokens": p.hit_tokens,
                 "token_hit_rate": significant(rate(p.hit_tokens, c.prompt_tokens)),
                 "clairvoyant_hit_tokens": p.clairvoyant_tokens,
+                "missed_tokens": c.prompt_tokens - p.hit_tokens,
+                "evicted_tokens": c.evicted_tokens(p.hit_tokens),
+                "multiplier": significant(p.multiplier),
             }
             for c in view.curves
             for p in c.capacity
+        ],
+        "surface": [
+            {
+                "pool": c.pool,
+                "ttl_s": significant(p.ttl_s),
+                "capacity_blocks": p.capacity_blocks,
+                "hit_tokens": p.hit_tokens,
+                "token_hit_rate": significant(rate(p.hit_tokens, c.prompt_tokens)),
+                "multiplier": significant(p.multiplier),
+            }
+            for c in view.curves
+            for p in c.surface
         ],
         "ttl": [
             {
@@ -39,6 +54,8 @@ def curves_value(view: ReportView) -> document.Curves:
                 "hit_tokens": p.hit_tokens,
                 "token_hit_rate": significant(rate(p.hit_tokens, c.prompt_tokens)),
                 "multiplier": significant(p.multiplier),
+                "missed_tokens": c.prompt_tokens - p.hit_tokens,
+                "expired_tokens": c.expired_tokens(p.hit_tokens),
             }
             for c in view.curves
             for p in c.ttl

@@ -5,7 +5,10 @@ from collections import Counter
 
 import pytest
 
+from prefixledger.attribute.noise import draw_noise
+from prefixledger.attribute.trial import Trials
 from prefixledger.config.scenario import Cache, Pool, Scenario
+from prefixledger.replay.prepared import prepared
 from prefixledger.replay.stage import replay_log
 from stage_support import SECOND, make_log
 
@@ -122,3 +125,24 @@ def test_curves_of_parts_are_those_of_their_lookups():
         assert sums["replica"] == rungs["per_replica"]
         assert sums["pooled"] == rungs["pooled"]
         assert 0 < sums["prefix"] <= rungs["per_replica"]
+
+
+@pytest.mark.parametrize("ttl", ["none", "20s"])
+def test_the_surface_is_a_replay_at_every_point(ttl):
+    """Hits under each capacity and time to live together, today's among them; more of either never hits less."""
+    log = make_log([{**row, "at_us": 9 * row["at_us"]} for row in _rows(120)])
+    scenario = Scenario(pool=(Pool(cache=Cache(capacity="14 blocks", ttl=ttl)),))
+    files, _ = replay_log(log, scenario, ())
+    rows = files["curve_surface.parquet"].to_pylist()
+    trials = Trials(prepared(log), draw_noise(log))
+    for row in rows:
+        life = "none" if row["ttl_us"] is None else f"{row['ttl_us'] // SECOND}s"
+        cache = Cache(capacity=f"{row['capacity_blocks']} blocks", ttl=life)
+        one = trials.run(Scenario(pool=(Pool(cache=cache),)), causes=False)
+        assert one.by_arrival("hit_tokens").sum() == row["hit_tokens"]
+    lives = list(dict.fromkeys(row["ttl_us"] for row in rows))
+    sizes = {row["capacity_blocks"] for row in rows}
+    assert len(rows) == len(lives) * len(sizes)
+    assert lives == [*([] if ttl == "none" else [20 * SECOND]), 60 * SECOND, 300 * SECOND, None]
+    assert 14 in sizes
+    assert len({row["hit_tokens"] for row in rows}) > 10

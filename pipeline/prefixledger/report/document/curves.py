@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -20,6 +20,23 @@ class CapacityPoint(TypedDict):
     token_hit_rate: Share | None
     clairvoyant_hit_tokens: Count | None
     """What no order of eviction could exceed; null where it was not computed."""
+    missed_tokens: NotRequired[Count]
+    evicted_tokens: NotRequired[Count]
+    """Of these what memory without a limit would hit."""
+    multiplier: NotRequired[float | None]
+
+
+class SurfacePoint(TypedDict):
+    """Hits and cost under one capacity and one time to live."""
+
+    pool: str
+    ttl_s: Amount | None
+    """Null: blocks live until memory is needed."""
+    capacity_blocks: Count
+    """Per replica."""
+    hit_tokens: Count
+    token_hit_rate: Share | None
+    multiplier: float | None
 
 
 class TtlPoint(TypedDict):
@@ -30,6 +47,9 @@ class TtlPoint(TypedDict):
     hit_tokens: Count
     token_hit_rate: Share | None
     multiplier: float | None
+    missed_tokens: NotRequired[Count]
+    expired_tokens: NotRequired[Count]
+    """Of these what would hit if nothing ever expired."""
 
 
 class Today(TypedDict):
@@ -150,6 +170,8 @@ class Curves(TypedDict):
     """The points of all curves, and today's settings."""
 
     capacity: list[CapacityPoint]
+    surface: NotRequired[list[SurfacePoint]]
+    """Capacity and time to live together, where a pool's memory is ours to size."""
     ttl: list[TtlPoint]
     today: list[Today]
     ages: list[Age]
