@@ -45,6 +45,7 @@ _TABLES = (
     "85_investigate/burdens",
     "85_investigate/pairs",
     "85_investigate/paces",
+    "85_investigate/floors",
     "85_investigate/splits",
     "85_investigate/side_channels",
 )
@@ -167,7 +168,11 @@ def _look(session: Session, name: str, scenario: Scenario, asked: _Asked) -> Inv
         problem=problem,
         incidents=seen,
         shapes=shapes(
-            whole, session.table("paces").to_pylist(), None if ttl_us is None else ttl_us / 1e6, rerouted
+            whole,
+            session.table("paces").to_pylist(),
+            None if ttl_us is None else ttl_us / 1e6,
+            rerouted,
+            session.table("floors").to_pylist(),
         ),
         burdens=burdens,
         carriers=carriers,

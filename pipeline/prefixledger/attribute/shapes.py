@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,12 +22,17 @@ _TIED = 0.4
 """Rank correlation from which load and misses go together."""
 _LEAST_SHARE = 0.01
 _LEAST_PAIRS = 20
+_MOST_FLOORS = 3
 _BAD, _GOOD = 0.2, 0.05
 """Shares of prompts that expired, from which a lifetime is bad for somebody, and up to which it is good."""
 
 
 def shapes(
-    whole: Series | None, paces: Sequence[dict[str, Any]], ttl_s: float | None, rerouted: Sequence[Nearby]
+    whole: Series | None,
+    paces: Sequence[dict[str, Any]],
+    ttl_s: float | None,
+    rerouted: Sequence[Nearby],
+    floors: Sequence[dict[str, Any]] = (),
 ) -> tuple[str, ...]:
     """Say what the log as a whole looks like.
 
@@ -35,10 +41,11 @@ def shapes(
         paces: Of ``85_investigate/paces``.
         ttl_s: Lifetime of the pool's cache; None has none, or several.
         rerouted: Moments at which conversations stopped or began to stay on their replica.
+        floors: Of ``85_investigate/floors``.
     """
     routing = [f"routing changed at {moment(each.at)}: {each.name}" for each in rerouted]
-    found = [*(() if whole is None else _at_peak(whole)), *_too_late(paces, ttl_s), *routing]
-    return tuple(found)
+    found = (() if whole is None else _at_peak(whole), _too_late(paces, ttl_s), routing, _floors(floors))
+    return tuple(chain.from_iterable(found))
 
 
 def _at_peak(whole: Series) -> Iterator[str]:
@@ -79,4 +86,14 @@ def _too_late(paces: Sequence[dict[str, Any]], ttl_s: float | None) -> Iterator[
         yield (
             f"lifetime: good for {field} {quick['value']} (comes back after {quick['median_gap_s']:,.0f} s) and bad for "
             f"{slow['value']} (after {slow['median_gap_s']:,.0f} s{limit}), {share[slow['value']]:.0%} of whose prompts expire"
+        )
+
+
+def _floors(floors: Sequence[dict[str, Any]]) -> Iterator[str]:
+    for row in floors[:_MOST_FLOORS]:
+        talks = row["conversations"]
+        yield (
+            f"a floor: reads fall back to {row['floor_tokens']:,} tokens while prompts grow, {row['falls']:,} times in {talks:,} "
+            f"conversation{'' if talks == 1 else 's'}, {row['lost_tokens']:,} tokens in all: what stands before that stays, and "
+            "something right behind it changes or goes; what it is, only the text of the prompts can tell"
         )

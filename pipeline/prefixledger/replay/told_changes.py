@@ -186,15 +186,8 @@ class Teller:
     def _one_sided(self, layer: Sequence[int]) -> dict[str, Any]:
         """Return the same of one piece that came or went as a whole, or that stands where nothing looks as if it may change."""
         contents = self.contents
-        nodes = layer[kernel.FIRST_NEW], layer[kernel.FIRST_OLD]
-        if layer[kernel.PIECES] == 1 and min(nodes) >= 0:
-            # The first prompt with a stamp beside the last without, or the other way round.
-            new, old = (contents.marks.get(int(contents.piece[node]), "") for node in nodes)
-            if bool(new) == bool(old) or layer[kernel.GAP] > kernel.EDIT_TOKENS:
-                return {}
-            name, node = ("mark_value", nodes[0]) if new else ("old_mark_value", nodes[1])
-            mark = min(_parsed(new or old), key=lambda one: _FINEST.index(one[0]))
-            return {"mark": mark[0], name: mark[3], "slot": int(contents.mask[node])}
+        if layer[kernel.GAP] and layer[kernel.GAP_BEFORE]:
+            return self._first_shown(layer)
         for ours, theirs, node in (
             (kernel.GAP, kernel.GAP_BEFORE, layer[kernel.FIRST_NEW]),
             (kernel.GAP_BEFORE, kernel.GAP, layer[kernel.FIRST_OLD]),
@@ -209,6 +202,25 @@ class Teller:
                 value = "mark_value" if ours == kernel.GAP else "old_mark_value"
                 return {"mark": mark[0], value: mark[3], "slot": int(contents.mask[node])}
         return {}
+
+    def _first_shown(self, layer: Sequence[int]) -> dict[str, Any]:
+        """Return the same of the first prompt with a stamp beside the last one without, or the other way round."""
+        contents, begin, last = self.contents, layer[kernel.FIRST_NEW], layer[kernel.FIRST_OLD]
+        if min(begin, last) < 0 or layer[kernel.GAP] > kernel.EDIT_TOKENS or layer[kernel.MOVED]:
+            return {}
+        nodes, node = [], int(contents.parent[layer[kernel.NEXT]])
+        while node >= begin:  # a piece lies behind all before it
+            nodes.append(node)
+            node = int(contents.parent[node])
+        new, old = (
+            [(mark, at) for at in side for mark in _parsed(contents.marks.get(int(contents.piece[at]), ""))]
+            for side in (nodes, [last])
+        )
+        if bool(new) == bool(old):
+            return {}
+        mark, at = min(new or old, key=lambda one: _FINEST.index(one[0][0]))
+        name = "mark_value" if new else "old_mark_value"
+        return {"mark": mark[0], name: mark[3], "slot": int(contents.mask[at])}
 
 
 def in_order(near: Iterable[dict[str, Any]], far: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -148,6 +148,31 @@ def test_hosts_behind_a_gateway_are_told_by_what_the_service_reports(tmp_path: P
     assert pair.same_share > 0.95
 
 
+@pytest.mark.parametrize(
+    ("reads", "floor"),
+    [((18, 26, 34, 22, 31, 22, 35, 22), 22), ((18, 26, 34, 42, 46, 50, 54, 58), None)],
+    ids=["snaps back", "only grows"],
+)
+def test_reads_that_snap_back_to_one_length_are_a_floor(
+    tmp_path: Path, reads: tuple[int, ...], floor: int | None
+) -> None:
+    """Usage alone, and prompts that grow by 4k a turn: something behind the floor changes, and nobody is named for it."""
+    rows = [
+        {"at_us": turn * 10 * SECOND + 1, "request_id": f"t{turn}", "session_id": "s", "keyed": False, "usage_state": "present",
+         "prompt_tokens": 20_000 + 4_000 * turn + 22_000 * (turn > 0), "provider": "openai", "model": "gpt-5.4",
+         "cached_tokens_observed": 1_000 * read}
+        for turn, read in enumerate(reads)
+    ]  # fmt: skip
+    found = investigated(tmp_path, rows, PLAIN)
+    said = [shape for shape in found.shapes if shape.startswith("a floor")]
+    assert len(said) == (floor is not None)
+    assert all(
+        "22,000 tokens while prompts grow, 3 times in 1 conversation, 34,000 tokens in all" in each
+        for each in said
+    )
+    assert {burden.cause for burden in found.burdens} <= {"unexplained"}
+
+
 def test_a_resume_is_told_by_pairs_of_equal_gaps(tmp_path: Path) -> None:
     """Ten minutes in the same process hit what was there, ten minutes and a new process do not."""
     (pair,) = [each for each in investigated(tmp_path, resumed(), PLAIN).matched if each.field == "client"]
