@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from prefixledger import __version__
@@ -12,6 +11,7 @@ from prefixledger.report.build import sources
 from prefixledger.report.reject_parts import first_rejects
 from prefixledger.report.view import Provenance, ReportView, Result, Setup, Window
 from prefixledger.schema import CAUSES
+from prefixledger.workspace import read_manifest
 
 if TYPE_CHECKING:
     from prefixledger.config.scenario import Scenario
@@ -28,8 +28,7 @@ def build_nothing(workspace: Workspace, scenario: Scenario, zone: str, problem: 
         zone: Zone of the report.
         problem: What went wrong.
     """
-    manifest = workspace.manifest
-    read = sources(json.loads(manifest.read_text(encoding="utf-8"))) if manifest.exists() else ()
+    read = sources(read_manifest(workspace)) if workspace.manifest.exists() else ()
     told = "" if read else f"{problem.place}: {problem.message}" if problem.place else problem.message
     result = Result(
         name=scenario.name,
