@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from prefixledger import schema, schema_contents, schema_curves, schema_engines
 from prefixledger.index.load import Forest, Index
-from prefixledger.workspace import Workspace, write_json, write_table
+from prefixledger.workspace import WORKSPACE_VERSION, Workspace, write_json, write_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -197,4 +197,6 @@ class Facts:
             "first_at_us": min(times, default=None),
             "last_at_us": max(times, default=None),
         }
-        write_json(workspace.manifest, {"schema_version": 1, "sources": [source], "history": []})
+        write_json(
+            workspace.manifest, {"schema_version": WORKSPACE_VERSION, "sources": [source], "history": []}
+        )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from prefixledger.schema import PATHS, REQUESTS
-from prefixledger.workspace import Workspace, write_json, write_table
+from prefixledger.workspace import WORKSPACE_VERSION, Workspace, write_json, write_table
 from twins.path_forest import Forest
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Log:
 def write_logs(root: Path, logs: list[Log]) -> Workspace:
     """Write requests, paths and manifest of all sources; sources already there stay."""
     workspace = Workspace(root)
-    manifest: dict[str, Any] = {"schema_version": 1, "sources": []}
+    manifest: dict[str, Any] = {"schema_version": WORKSPACE_VERSION, "sources": []}
     if workspace.manifest.exists():
         manifest = json.loads(workspace.manifest.read_text())
     for log in logs:

@@ -13,7 +13,7 @@ from prefixledger import attribute, index, replay
 from prefixledger.config.scenario import parse_scenario
 from prefixledger.kernels.path_forest import PathForest
 from prefixledger.schema import PATHS, REQUESTS
-from prefixledger.workspace import Workspace, write_json, write_table
+from prefixledger.workspace import WORKSPACE_VERSION, Workspace, write_json, write_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +77,7 @@ def ingested(root: Path, rows: Sequence[dict[str, Any]], block_size: int) -> Wor
         "last_at_us": rows[-1]["at_us"],
         "namespaces": [{"name": NAMESPACE, "block_size": block_size}],
     }
-    write_json(workspace.manifest, {"schema_version": 1, "sources": [source], "history": []})
+    write_json(workspace.manifest, {"schema_version": WORKSPACE_VERSION, "sources": [source], "history": []})
     index.update(workspace)
     return workspace
 

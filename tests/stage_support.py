@@ -16,7 +16,7 @@ from prefixledger.kernels.path_forest import PathForest
 from prefixledger.replay.lookups import Log, read_lookups, read_rows, stable_hash
 from prefixledger.replay.named_events import NamedEvent
 from prefixledger.schema import PATHS, REQUESTS
-from prefixledger.workspace import Workspace, write_json, write_table
+from prefixledger.workspace import WORKSPACE_VERSION, Workspace, write_json, write_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,7 +88,7 @@ def write_workspace(root: Path, rows: list[dict[str, Any]]) -> Workspace:
         first = min(row["at_us"] for row in mine)
         spaces = [{"name": name, "block_size": 16} for name in names]
         manifest.append({"source": source, "first_at_us": first, "namespaces": spaces})
-    write_json(workspace.manifest, {"schema_version": 1, "sources": manifest})
+    write_json(workspace.manifest, {"schema_version": WORKSPACE_VERSION, "sources": manifest})
     update(workspace)
     return workspace
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 import prefixledger
 from prefixledger.cli import app
 from prefixledger.errors import InputError, InternalError, Place, RuleCrossedError, UsageError
+from prefixledger.workspace import WORKSPACE_VERSION
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -153,7 +155,9 @@ def test_colour_follows_the_two_variables(
 
 def test_a_reader_that_leaves_early_is_no_crash(tmp_path: Path) -> None:
     """``prefixledger … | head -1`` ends without a traceback."""
-    (tmp_path / "manifest.json").write_text('{"schema_version": 1, "sources": []}', encoding="utf-8")
+    (tmp_path / "manifest.json").write_text(
+        json.dumps({"schema_version": WORKSPACE_VERSION, "sources": []}), encoding="utf-8"
+    )
     command = (
         f"{sys.executable} -m prefixledger query 'FROM range(3000000)' --csv --workspace {tmp_path} | head -1"
     )
@@ -164,7 +168,9 @@ def test_a_reader_that_leaves_early_is_no_crash(tmp_path: Path) -> None:
 
 def test_an_interrupt_is_exit_130(tmp_path: Path) -> None:
     """Ctrl-C ends the process at once, with one sentence."""
-    (tmp_path / "manifest.json").write_text('{"schema_version": 1, "sources": []}', encoding="utf-8")
+    (tmp_path / "manifest.json").write_text(
+        json.dumps({"schema_version": WORKSPACE_VERSION, "sources": []}), encoding="utf-8"
+    )
     process = subprocess.Popen(
         [
             sys.executable,

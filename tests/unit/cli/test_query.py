@@ -14,7 +14,7 @@ import pytest
 from prefixledger import api, schema
 from prefixledger.cli import app
 from prefixledger.errors import UsageError
-from prefixledger.workspace import Workspace, write_json, write_table
+from prefixledger.workspace import WORKSPACE_VERSION, Workspace, write_json, write_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def workspace(tmp_path: Path) -> Path:
     """Make a workspace with three lookups in each of two replays and no request."""
     place = Workspace(tmp_path / "ws")
-    write_json(place.manifest, {"schema_version": 1, "sources": []})
+    write_json(place.manifest, {"schema_version": WORKSPACE_VERSION, "sources": []})
     for name, hit in (("as-is", 16), ("bigger", 32)):
         table = pa.table(
             {

@@ -217,6 +217,7 @@ def test_gauges_that_look_like_hits_are_skipped_with_what_they_mean(tmp_path: Pa
             "an error in place of an answer: bad_data",
         ),
         ({"status": "error", "errorType": "{{x"}, "an error in place of an answer: of an unknown type"),
+        ({"status": "error", "errorType": {}}, "an error in place of an answer: of an unknown type"),
         ({"status": "success", "data": {"resultType": "vector", "result": []}}, "ask query_range"),
     ],
 )
@@ -227,3 +228,13 @@ def test_answers_without_a_range_say_what_they_are(answer: dict[str, Any], told:
     found = ingest(tmp_path / "ws", log)
     assert (found.account.format, found.account.records, found.account.rejected) == ("prometheus", 1, 1)
     assert told in found.rejects[0]["reason"]
+
+
+def test_an_answer_without_series_is_counted(tmp_path: Path) -> None:
+    """It is one skipped record."""
+    log = tmp_path / "q.json"
+    log.write_text(
+        json.dumps({"status": "success", "data": {"resultType": "matrix", "result": []}}), encoding="utf-8"
+    )
+    found = ingest(tmp_path / "ws", log)
+    assert (found.account.records, found.account.skipped) == (1, 1)

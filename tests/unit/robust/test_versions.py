@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,10 +12,25 @@ from ingest_support import FIXTURES, ingest, tree
 from prefixledger import index
 from prefixledger.cli.app import run
 from prefixledger.errors import InputError
+from prefixledger.schema import PARTS, PATHS, REJECTS, REQUESTS, TEXTS
+from prefixledger.schema_contents import CONTENTS, PIECES
+from prefixledger.schema_engines import KV_EVENTS, SERIES
 from prefixledger.workspace import WORKSPACE_VERSION, Workspace
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+COLUMNS_OF_VERSION = {2: "d087ecfe83b40c75"}
+"""What ``ingest`` leaves in a workspace, by the version that says so."""
+
+
+def test_other_columns_are_another_version() -> None:
+    """Who changes a table that ``ingest`` writes raises the version: rows of the old form are refused, not misread."""
+    tables = (REQUESTS, PATHS, REJECTS, PARTS, TEXTS, CONTENTS, PIECES, KV_EVENTS, SERIES)
+    columns = "\n".join(f"{table.arrow()}" for table in tables)
+    digest = blake2b(columns.encode(), digest_size=8).hexdigest()
+    assert COLUMNS_OF_VERSION[WORKSPACE_VERSION] == digest
 
 
 def _edited(path: Path, **change: Any) -> None:
@@ -31,7 +47,9 @@ def test_another_version_of_a_workspace_is_refused(version: int, sources: str, t
     change = {} if sources == "as now" else {"sources": {"new": "form"}}
     _edited(root / "manifest.json", schema_version=version, **change)
     before = tree(root)
-    with pytest.raises(InputError, match=f"of version {version}, and this prefixledger reads version 1"):
+    with pytest.raises(
+        InputError, match=f"of version {version}, and this prefixledger reads version {WORKSPACE_VERSION}"
+    ):
         ingest(root, FIXTURES / "sglang.jsonl")
     with pytest.raises(InputError, match="new workspace"):
         index.update(Workspace(root))
@@ -60,7 +78,10 @@ _READS_LOGS = ("replay", "report", "whatif", "investigate")
 @pytest.mark.parametrize(
     ("manifest", "said"),
     [
-        ({"schema_version": 7}, "this workspace is of version 7, and this prefixledger reads version 1"),
+        (
+            {"schema_version": 7},
+            f"this workspace is of version 7, and this prefixledger reads version {WORKSPACE_VERSION}",
+        ),
         ({"schema_version": 0, "sources": {"new": "form"}}, "this workspace is of version 0"),
         ({"sources": 3}, "the workspace is damaged"),
         (None, "the workspace is damaged"),

@@ -95,7 +95,10 @@ class PrometheusReader:
             raise BadRecordError(complaint)
         if not _is_matrix(value):
             raise BadRecordError("no range query: data.resultType is no matrix")
-        for one in mapping(value, "data")["result"]:
+        result = mapping(value, "data")["result"]
+        if not result:
+            yield Skip("answer without series")
+        for one in result:
             try:
                 yield _series(mapping(one))
             except BadRecordError as bad:
@@ -114,11 +117,11 @@ def _complaint(value: Any) -> str | None:
     status, data = (value.get("status"), value.get("data")) if isinstance(value, dict) else (None, None)
     if status == "error" and "errorType" in value:
         kind = value["errorType"]
-        return f"an error in place of an answer: {kind if kind in _ERRORS else 'of an unknown type'}"
+        return f"an error in place of an answer: {kind if isinstance(kind, str) and kind in _ERRORS else 'of an unknown type'}"
     if (
         status == "success"
         and isinstance(data, dict)
-        and data.get("resultType") in {"vector", "scalar", "string"}
+        and data.get("resultType") in ("vector", "scalar", "string")
     ):
         return "the answer to a query of one moment: ask query_range"
     return None
