@@ -86,7 +86,7 @@ def whatif(
         rates: Names of models whose prices are paid, or ``by-model``.
         routing: Names of routings, or ``all`` that place requests themselves; another than as-logged has as many replicas
             as the log names, unless told.
-        replicas: Numbers of replicas, for routings that place requests themselves.
+        replicas: Numbers of replicas, ``+1`` and ``-1`` for more and fewer than today's, for routings that place requests themselves.
         block_sizes: Tokens per block: multiples of those of the log from its hashes, others from the token ids or text of the
             sources, which are read again.
         salt: ``off``, one salt for all; ``on``, one for each tenant; ``as-logged``.

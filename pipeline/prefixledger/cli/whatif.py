@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 @click.option(
     "--replicas",
     metavar="N,M",
-    help="Numbers of replicas, for routings that place requests themselves. [default: as many as before]",
+    help="Numbers of replicas, +1,-1 for more and fewer than today, for routings that place requests themselves. [default: as many as before]",
 )
 @click.option(
     "--block-sizes",

@@ -61,7 +61,7 @@ class Grid:
         tier: Lower tiers, ``[KIND:]SIZE[:SCOPE]`` or ``none``.
         rates: Names of models whose prices are paid, or ``by-model``.
         routing: Names of routings.
-        replicas: Numbers of replicas.
+        replicas: Numbers of replicas, or ``+1``, ``-1`` … for more and fewer than today's.
     """
 
     block_size: tuple[int, ...] = ()
@@ -74,7 +74,7 @@ class Grid:
     tier: tuple[str, ...] = ()
     rates: tuple[str, ...] = ()
     routing: tuple[str, ...] = ()
-    replicas: tuple[int, ...] = ()
+    replicas: tuple[int | str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,11 +244,23 @@ def _changed(pool: Pool, asked: Mapping[str, Any], logged: int) -> Pool:
     if "capacity" in asked:
         cache["capacity"] = asked["capacity"]
     routing = asked.get("routing", pool.fleet.routing)
-    replicas = None if routing == AS_LOGGED else asked.get("replicas", pool.fleet.replicas or logged)
+    replicas = None if routing == AS_LOGGED else _replicas(pool, asked.get("replicas"), logged)
     fleet = pool.fleet.model_copy(update={"routing": routing, "replicas": replicas})
     # Options are those of one router; another gets its own, with its defaults.
     fleet = fleet.model_copy(update={"router": fleet.options})
     return pool.model_copy(update={"cache": pool.cache.model_copy(update=cache), "fleet": fleet})
+
+
+def _replicas(pool: Pool, asked: int | str | None, logged: int) -> int:
+    """Return a number of replicas, which may be asked for as so many more or fewer than today's."""
+    today = pool.fleet.replicas or logged
+    if asked is None or isinstance(asked, int):
+        return today if asked is None else asked
+    if today + int(asked) < 1:
+        raise UsageError(
+            f"pool {pool.name!r} has {today} replicas, and {asked} leaves none", hint="take fewer away"
+        )
+    return today + int(asked)
 
 
 def as_logged(keys: Keys) -> Keys:

@@ -176,6 +176,13 @@ def _count(what: str, example: str, *, none: bool = False) -> Callable[[str], An
     return read
 
 
+def _replicas(text: str) -> int | str:
+    if text[:1] in ("+", "-") and text[1:].isdecimal() and int(text[1:]):
+        return f"{int(text):+d}"
+    count: int = _count("number of replicas", "--replicas 4,8, or +1,-1 for more and fewer than today")(text)
+    return count
+
+
 _READERS: dict[str, Callable[[str], Any]] = {
     "block_size": _count("block size", "--block-sizes 16,64: tokens"),
     "salt": _one_of(SALTS, "salt policy"),
@@ -187,5 +194,5 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "tier": _tier,
     "rates": str,
     "routing": _one_of(tuple(ROUTINGS), "routing"),
-    "replicas": _count("number of replicas", "--replicas 4,8"),
+    "replicas": _replicas,
 }

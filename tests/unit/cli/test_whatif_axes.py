@@ -188,6 +188,10 @@ def test_the_capacity_for_a_hit_rate_is_found_for_every_other_setting(place: Pat
 def test_more_traffic_has_an_interval(place: Path) -> None:
     """Sessions are drawn with their copies; the change lies in its interval."""
     _, twice = _tried(place, "plain", growth="2")
+    more = _tried(place, "plain", growth="2", routing="prefix-hash", replicas="+1,+2")
+    assert [cell.axes["replicas"] for cell in more if cell.axes["routing"] != "as-logged"] == [2, 3, 2, 3]
+    with pytest.raises(UsageError, match="has 1 replicas, and -1 leaves none"):
+        _tried(place, "plain", routing="prefix-hash", replicas="-1")
     assert twice.interval is not None
     assert twice.interval.clusters == "session"
     assert twice.interval.low <= twice.totals["change_pp"] <= twice.interval.high
