@@ -133,6 +133,7 @@ def whatif(
     from prefixledger import index, outcomes, results, stages
     from prefixledger.attribute.grid_run import run_grid
     from prefixledger.attribute.trial import open_trials, sampled_trials
+    from prefixledger.config.events import in_order
     from prefixledger.config.grid import Grid, read_grid, read_growth, read_sample
 
     options = stages.log_options(
@@ -167,7 +168,10 @@ def whatif(
         index.update(place, tasks)
         progress.phase("read the index")
         (baseline,) = question.scenarios
-        trials = open_trials(place, baseline, question.events, keys=_goes_by_keys(baseline, grid))
+        # In the scenario, so that a fleet that stands in the place of the logged one gets what struck that.
+        struck = in_order((*baseline.event, *question.events))
+        baseline = baseline.model_copy(update={"event": struck})
+        trials = open_trials(place, baseline, keys=_goes_by_keys(baseline, grid))
         if drawn is not None:
             trials = sampled_trials(trials, drawn, baseline.seed)
         try:

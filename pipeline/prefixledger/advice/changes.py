@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from prefixledger.config.events import in_order
+from prefixledger.config.made_fleet_events import renamed
 from prefixledger.config.match import Match
 from prefixledger.config.registry import PROFILES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from prefixledger.config.events import Event
     from prefixledger.config.models import Pool, Scenario
 
 
@@ -49,9 +48,7 @@ class Change:
                 continue
             changed = self._changed(pool)
             if self.logged:
-                events = tuple(
-                    renamed for event in events for renamed in _renamed(event, pool.name, self.logged)
-                )
+                events = tuple(one for event in events for one in renamed(event, pool.name, self.logged))
             if not self.field:
                 pools.append(changed)
                 continue
@@ -87,17 +84,6 @@ def marks(profile: str, kind: str) -> Mapping[str, Any]:
     if kind == "split":
         return {"mark_ttls": "long-heads", "ttl": default}
     return {"mark_ttls": "all", "ttl": kind}
-
-
-def _renamed(event: Event, pool: str | None, logged: Sequence[str]) -> list[Event]:
-    """Return an event that names replicas of the log for the fleet that stands in their place: the first is ``r0``."""
-    mine = event.pool is None or fnmatchcase(pool or "", event.pool)
-    if event.replica is None or not mine:
-        return [event]
-    struck = [number for number, name in enumerate(logged) if fnmatchcase(name, event.replica)]
-    if not struck:
-        return [event]
-    return [event.model_copy(update={"replica": f"r{number}", "pool": pool}) for number in struck]
 
 
 def _literal(value: str) -> str:

@@ -89,9 +89,10 @@ def run_grid(
     hit_tokens, written_tokens = (first.by_arrival(f"{name}_tokens") for name in ("hit", "written"))
     doubted = doubts(trials.requests, hit_tokens, written_tokens)
     size = _block_size(first, grid)
-    asked = grids.cells(
-        baseline, grid, {tally.plan.index: len(tally.plan.fleet.replicas) for tally in first.pools}, size
-    )
+    logged = {
+        tally.plan.index: [replica.name for replica in tally.plan.fleet.replicas] for tally in first.pools
+    }
+    asked = grids.cells(baseline, grid, logged, size)
     names = _Names(grid, tuple(tally.plan.index for tally in first.pools), size)
     wanted = [] if grid == grids.Grid() else [(1.0, one) for one in asked]
     today = names.axes(grids.Asked(first.scenario))

@@ -18,7 +18,8 @@ from prefixledger.errors import UsageError
 from prefixledger.index import rekeyed
 from prefixledger.replay.isolated import isolated
 from prefixledger.replay.layout import varying
-from prefixledger.replay.pages import in_pages
+from prefixledger.replay.pages import in_pages_of
+from prefixledger.replay.pools import assign_pools
 from prefixledger.replay.prepared import prepared
 from prefixledger.replay.stage import read_log
 
@@ -70,12 +71,12 @@ def with_keys(
     """
     scenario, old = baseline.scenario, trials.prepared
     blocks = _blocks(trials, baseline, workspace, keys, reread)
-    log, notes = in_pages(blocks.log, _paged(scenario, blocks.page)).log, []
+    log, notes = _cut(blocks.log, scenario, blocks.page), []
     if keys.layout != AS_LOGGED:
         log = _late(Trials(prepared(log, old.facts, old.events), trials.noise), scenario, keys.salt)
         notes.append(UNTOLD)
     elif keys.salt == "off":
-        log = in_pages(_one_salt(blocks.log, blocks.place), _paged(scenario, blocks.page)).log
+        log = _cut(_one_salt(blocks.log, blocks.place), scenario, blocks.page)
     if keys.salt == "on":
         log = isolated(log, _tenants(log))
         notes.append(UNTOLD)
@@ -112,15 +113,37 @@ def _blocks(
     return _Blocks(read_log(place, scenario, COLUMNS), None, place)
 
 
-def _paged(scenario: Scenario, pages: int | None) -> Scenario:
-    """Return a scenario whose engines cut the log into pages of a size, or not at all."""
-    pools = tuple(
-        pool
-        if pool.hosted
-        else pool.model_copy(update={"cache": pool.cache.model_copy(update={"page_size": pages})})
-        for pool in scenario.pool
+def _cut(log: Log, scenario: Scenario, page: int | None) -> Log:
+    """Return a log whose engines see it in pages; a provider's blocks are not ours to size and stay beside them."""
+    if page is None:
+        return log
+    hosted = [number for number, pool in enumerate(scenario.pool) if pool.hosted]
+    theirs = np.isin(assign_pools(log.rows, scenario)[log.lookups.request_row], hosted)
+    times = page // int(log.lookups.block_size[~theirs][0])
+    if times == 1:
+        return log
+    paged = in_pages_of(log, times)
+    if not theirs.any():
+        return paged
+    old, new, known, cut = log.forest, paged.forest, log.lookups, paged.lookups
+    begin = old.parent.size
+    moved = np.where(cut.last_block >= 0, cut.last_block + begin, -1)
+    return replace(
+        log,
+        forest=replace(
+            old,
+            parent=np.concatenate([old.parent, np.where(new.parent >= 0, new.parent + begin, -1)]),
+            key=np.concatenate([old.key, new.key]),
+            namespace=np.concatenate([old.namespace, new.namespace]),
+            first_seen_us=np.concatenate([old.first_seen_us, new.first_seen_us]),
+        ),
+        lookups=replace(
+            known,
+            block_size=np.where(theirs, known.block_size, cut.block_size),
+            n_blocks=np.where(theirs, known.n_blocks, cut.n_blocks),
+            last_block=np.where(theirs, known.last_block, moved),
+        ),
     )
-    return scenario.model_copy(update={"pool": pools})
 
 
 def without_salt(name: str) -> str:

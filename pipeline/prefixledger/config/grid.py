@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from prefixledger.config.events import in_order
 from prefixledger.config.grid_values import (
     AS_LOGGED,
     NONE,
@@ -17,6 +18,7 @@ from prefixledger.config.grid_values import (
     tier_named,
     tier_under,
 )
+from prefixledger.config.made_fleet_events import renamed
 from prefixledger.config.pricing import PREFILL_TOKENS, Pricing
 from prefixledger.config.scenario import dump, parse_scenario
 from prefixledger.config.units import parse_capacity
@@ -25,6 +27,7 @@ from prefixledger.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from prefixledger.config.events import Event
     from prefixledger.config.models import Pool
     from prefixledger.config.scenario import Scenario
 
@@ -142,7 +145,9 @@ def read_grid(**axes: str | Sequence[str | int] | None) -> Grid:
     return Grid(**read)
 
 
-def cells(baseline: Scenario, grid: Grid, logged: Mapping[int, int], block_size: int) -> tuple[Asked, ...]:
+def cells(
+    baseline: Scenario, grid: Grid, logged: Mapping[int, Sequence[str]], block_size: int
+) -> tuple[Asked, ...]:
     """Return every combination that means something, each once.
 
     A provider's cache has no capacity, routing or replicas to choose: only its lifetime changes. Where the log chooses
@@ -151,7 +156,7 @@ def cells(baseline: Scenario, grid: Grid, logged: Mapping[int, int], block_size:
     Args:
         baseline: What is changed.
         grid: The values.
-        logged: Index of each pool that the log asks, to the replicas that it has in the baseline.
+        logged: Index of each pool that the log asks, to the names of the replicas that it has in the baseline.
         block_size: Tokens per block of the log, by which capacities in blocks are tokens where other blocks are tried.
 
     Raises:
@@ -168,12 +173,13 @@ def cells(baseline: Scenario, grid: Grid, logged: Mapping[int, int], block_size:
         if share is not None:
             asked["capacity"] = "unlimited"
         pools = tuple(
-            _changed(pool, asked, logged[index]) if index in logged else pool
+            _changed(pool, asked, len(logged[index])) if index in logged else pool
             for index, pool in enumerate(baseline.pool)
         )
         if keys.block_size is not None and keys.block_size != block_size:
             pools = tuple(_in_blocks_of(pool, keys.block_size, block_size) for pool in pools)
-        cell = Asked(baseline.model_copy(update={"pool": pools}), keys, share)
+        events = _events(baseline, pools, logged)
+        cell = Asked(baseline.model_copy(update={"pool": pools, "event": events}), keys, share)
         which = (cell.scenario.model_dump_json(), keys, share)
         if which in made:
             continue
@@ -249,6 +255,20 @@ def _changed(pool: Pool, asked: Mapping[str, Any], logged: int) -> Pool:
     # Options are those of one router; another gets its own, with its defaults.
     fleet = fleet.model_copy(update={"router": fleet.options})
     return pool.model_copy(update={"cache": pool.cache.model_copy(update=cache), "fleet": fleet})
+
+
+def _events(
+    baseline: Scenario, pools: Sequence[Pool], logged: Mapping[int, Sequence[str]]
+) -> tuple[Event, ...]:
+    """Return the events of a cell: those that name replicas of the log, for the made ones that stand in their place."""
+    events = baseline.event
+    for index, names in logged.items():
+        was, now = baseline.pool[index].fleet, pools[index].fleet
+        if was.routing == AS_LOGGED and now.routing != AS_LOGGED:
+            events = tuple(
+                one for event in events for one in renamed(event, pools[index].name, names, now.replicas)
+            )
+    return in_order(events)
 
 
 def _replicas(pool: Pool, asked: int | str | None, logged: int) -> int:

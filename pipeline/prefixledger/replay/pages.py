@@ -73,8 +73,15 @@ def in_pages(log: Log, scenario: Scenario) -> Paged:
     if not len(log.lookups) or all(pool.cache.page_size is None for pool in scenario.pool):
         return Paged(log)
     blocks = _blocks_a_page(log, scenario)
-    if blocks == 1:
-        return Paged(log)
+    return Paged(log) if blocks == 1 else _paged(log, blocks)
+
+
+def in_pages_of(log: Log, blocks: int) -> Log:
+    """Cut a log into pages of so many blocks each; see ``in_pages``."""
+    return _paged(log, blocks).log
+
+
+def _paged(log: Log, blocks: int) -> Paged:
     forest, known = log.forest, log.lookups
     chains = build_chains(forest.parent)
     depth = chains.chain_depth[chains.chain].astype(np.int64) + chains.position

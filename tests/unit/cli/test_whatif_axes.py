@@ -135,6 +135,21 @@ def test_blocks_that_hashes_do_not_give_are_refused_with_the_reason(place: Path,
     assert "no prompt of the log has a salt" in capsys.readouterr().err
 
 
+def test_the_blocks_of_a_provider_stay_as_they_are(place: Path) -> None:
+    """Beside it the engine has those of a log that was cut so, and both books are in one cell."""
+    (place / "two.toml").write_text(
+        "[[pool]]\nname = 'theirs'\nmatch = { tenant = 't0' }\n[pool.cache]\nprofile = 'anthropic'\nminimum_tokens = 8\n"
+        "[pool.pricing]\nrates = { base = 3.0, write = 1.25, read = 0.1, output = 15.0 }\n[[pool]]\nname = 'own'\n",
+        encoding="utf-8",
+    )
+    today, wide = _tried(place, "plain", scenario=place / "two.toml", block_sizes="16")
+    api.ingest([place / "log.jsonl"], map=place / "plain.toml", workspace=place / "plain-16", block_size=16)
+    cut = api.whatif(workspace=place / "plain-16", scenario=place / "two.toml", ttl="1h").cells[0]
+    hits = [{row["pool"]: row["hit_tokens"] for row in cell.replicas} for cell in (today, wide, cut)]
+    assert hits[1] == {0: hits[0][0], 1: hits[2][1]}
+    assert hits[0][1] != hits[1][1]
+
+
 def test_salts_are_turned_off_and_on(place: Path) -> None:
     """Off is the log without salts, on that with one for each tenant; both are other than the log's own."""
     logged, off, on = (_hits(cell) for cell in _tried(place, "salted", salt="off,on"))
