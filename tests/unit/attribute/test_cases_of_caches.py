@@ -116,7 +116,7 @@ def test_routing_that_changed_with_a_release_is_found_in_a_log(tmp_path: Path) -
     [
         (chats_and_batches, f'{PLAIN}\n[cache]\nttl = "5m"', "lifetime: good for client chat (comes back after 60 s) and bad for batch"),
         (by_day_and_night, f'{PLAIN}\n[cache]\ncapacity = "240 blocks"', "sags at peak: evictions rise with the number of requests"),
-        (by_day_and_night, f'{PLAIN}\n[cache]\ncapacity = "3000 blocks"', None),
+        pytest.param(by_day_and_night, f'{PLAIN}\n[cache]\ncapacity = "3000 blocks"', None, marks=pytest.mark.slow),
     ],
     ids=["a lifetime for some", "no room at peak", "room enough"],
 )  # fmt: skip
@@ -130,47 +130,47 @@ def test_shapes_are_recognised_in_logs(
     assert found.incidents == ()
 
 
-def test_hosts_behind_a_gateway_are_told_by_what_the_service_reports(tmp_path: Path) -> None:
-    """Usage alone: turns that another host answers read nothing, turns that stay read nearly all."""
-    rows = []
-    for n in range(60):
-        stays = n % 2
+def reported(at_s: int, session: str, host: str, prompt_tokens: int, cached: int) -> dict[str, Any]:
+    """Return a row of usage alone."""
+    return {
+        "at_us": at_s * SECOND + 1, "request_id": f"{session}@{at_s}", "session_id": session, "replica": host, "keyed": False,
+        "usage_state": "present", "prompt_tokens": prompt_tokens, "cached_tokens_observed": cached, "provider": "openai",
+        "model": "gpt-5.4",
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def usage_alone(tmp_path_factory: pytest.TempPathFactory) -> Investigation:
+    """Return what is found in usage alone: sessions that stay on a host or wander, one that snaps back and one that grows."""
+    rows = [
+        reported(n * 60 + turn * 5, f"s{n}", f"host-{0 if n % 2 else turn}", 20_000 + 500 * turn, 19_968 * (n % 2) * (turn > 0))
+        for n in range(60) for turn in range(3)
+    ]  # fmt: skip
+    for name, reads in (
+        ("snaps", (18, 26, 34, 22, 31, 22, 35, 22)),
+        ("grows", (18, 26, 34, 42, 46, 50, 54, 58)),
+    ):
         rows += [
-            {"at_us": (n * 60 + turn * 5) * SECOND + 1, "request_id": f"s{n}t{turn}", "session_id": f"s{n}", "keyed": False,
-             "usage_state": "present", "prompt_tokens": 20_000 + 500 * turn, "provider": "openai", "model": "gpt-5.4",
-             "cached_tokens_observed": 19_968 * stays * (turn > 0), "replica": f"host-{0 if stays else turn}"}
-            for turn in range(3)
-        ]  # fmt: skip
-    (pair,) = [each for each in investigated(tmp_path, rows, PLAIN).matched if each.field == "replica"]
+            reported(turn * 100 + 7, name, "host-0", 42_000 + 4_000 * turn, 1_000 * read)
+            for turn, read in enumerate(reads)
+        ]
+    return investigated(tmp_path_factory.mktemp("usage"), rows, PLAIN)
+
+
+def test_hosts_behind_a_gateway_are_told_by_what_the_service_reports(usage_alone: Investigation) -> None:
+    """Turns that another host answers read nothing, turns that stay read nearly all."""
+    (pair,) = [each for each in usage_alone.matched if (each.field, each.gap_from_s) == ("replica", 0)]
     assert (pair.changed_pairs, pair.same_pairs) == (60, 60)
     assert pair.changed_share == 0
     assert pair.same_share is not None
     assert pair.same_share > 0.95
 
 
-@pytest.mark.parametrize(
-    ("reads", "floor"),
-    [((18, 26, 34, 22, 31, 22, 35, 22), 22), ((18, 26, 34, 42, 46, 50, 54, 58), None)],
-    ids=["snaps back", "only grows"],
-)
-def test_reads_that_snap_back_to_one_length_are_a_floor(
-    tmp_path: Path, reads: tuple[int, ...], floor: int | None
-) -> None:
-    """Usage alone, and prompts that grow by 4k a turn: something behind the floor changes, and nobody is named for it."""
-    rows = [
-        {"at_us": turn * 10 * SECOND + 1, "request_id": f"t{turn}", "session_id": "s", "keyed": False, "usage_state": "present",
-         "prompt_tokens": 20_000 + 4_000 * turn + 22_000 * (turn > 0), "provider": "openai", "model": "gpt-5.4",
-         "cached_tokens_observed": 1_000 * read}
-        for turn, read in enumerate(reads)
-    ]  # fmt: skip
-    found = investigated(tmp_path, rows, PLAIN)
-    said = [shape for shape in found.shapes if shape.startswith("a floor")]
-    assert len(said) == (floor is not None)
-    assert all(
-        "22,000 tokens while prompts grow, 3 times in 1 conversation, 34,000 tokens in all" in each
-        for each in said
-    )
-    assert {burden.cause for burden in found.burdens} <= {"unexplained"}
+def test_reads_that_snap_back_to_one_length_are_a_floor(usage_alone: Investigation) -> None:
+    """While prompts grow by 4k a turn something behind the floor changes, and nobody is named for it."""
+    (said,) = [shape for shape in usage_alone.shapes if shape.startswith("a floor")]
+    assert "22,000 tokens while prompts grow, 3 times in 1 conversation, 34,000 tokens in all" in said
+    assert usage_alone.burdens == ()
 
 
 def test_a_resume_is_told_by_pairs_of_equal_gaps(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_isolation_has_a_price_in_tokens_and_money(tmp_path: Path) -> None:
     assert found.side_channels == ()
 
 
-@pytest.mark.parametrize(("size", "told"), [(320, True), (BLOCK, False)])
+@pytest.mark.parametrize(("size", "told"), [(320, True), pytest.param(BLOCK, False, marks=pytest.mark.slow)])
 def test_a_head_that_is_shorter_than_a_block_hits_nothing_and_says_why(
     tmp_path: Path, size: int, told: bool
 ) -> None:
@@ -220,13 +220,13 @@ def test_a_head_that_is_shorter_than_a_block_hits_nothing_and_says_why(
 
 def test_an_exact_repeat_hits_all_but_its_last_token_in_whole_blocks(tmp_path: Path) -> None:
     """Of 500 tokens 496 are asked again; of 496 only 480, as the last token is always computed."""
-    for tokens, expected in ((500, 496), (496, 480)):
-        rows = [
-            {**ask(n * SECOND, f"q{n}", ids(1, tokens // BLOCK)), "prompt_tokens": tokens} for n in range(3)
-        ]
-        workspace = booked(tmp_path / str(tokens), rows, BLOCK, PLAIN)
-        lookups = pq.read_table(workspace.replay("as-is") / "lookups.parquet", columns=["hit_tokens"])
-        assert lookups["hit_tokens"].to_pylist() == [0, expected, expected]
+    rows = [
+        {**ask(2 * n * SECOND + tokens, f"q{n}/{tokens}", ids(tokens, tokens // BLOCK)), "prompt_tokens": tokens}
+        for n in range(3) for tokens in (496, 500)
+    ]  # fmt: skip
+    workspace = booked(tmp_path / "ws", rows, BLOCK, PLAIN)
+    lookups = pq.read_table(workspace.replay("as-is") / "lookups.parquet", columns=["hit_tokens"])
+    assert lookups["hit_tokens"].to_pylist() == [0, 0, 480, 496, 480, 496]
 
 
 def test_workers_that_start_together_wait_for_nobody(tmp_path: Path) -> None:

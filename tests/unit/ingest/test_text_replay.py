@@ -102,12 +102,17 @@ def test_bodies_of_calls_give_hits_and_say_that_keys_are_approximate(tmp_path: P
 
 
 def test_reports_say_that_keys_are_approximate(tmp_path: Path) -> None:
-    """On the first screen, among what the verdict rests on; not where ids were logged."""
+    """On the first screen, and what may be why where a service reads nothing of turns that the text repeats."""
     (tmp_path / "s.toml").write_text(POOL)
-    log = write_lines(tmp_path / "calls.jsonl", [exchange(at, at) for at in range(4)])
+    rows = [exchange(at, at) for at in range(4)]
+    for row in rows:
+        row["response"]["usage"]["prompt_tokens_details"] = {"cached_tokens": 0}
+    log = write_lines(tmp_path / "calls.jsonl", rows)
     done = api.report(
         [log], output=tmp_path / "a.html", workspace=tmp_path / "ws", scenario=[tmp_path / "s.toml"], jobs=1
     )
-    assert "Keys are approximate in inputs with 100" in done.html.read_text(encoding="utf-8")
+    page = done.html.read_text(encoding="utf-8")
+    assert "Keys are approximate in inputs with 100" in page
+    assert "The service reads less than the text repeats" in page
     twin = json.loads(done.json.read_text(encoding="utf-8"))
     assert twin["inputs"][0]["kept"] == 4

@@ -206,7 +206,7 @@ def test_layers_are_told_apart_each_with_what_it_frees(misses: list[dict[str, An
         assert second["first_block"] * BLOCK == first["tokens"]
 
 
-@pytest.mark.parametrize("extra", [1, 16])
+@pytest.mark.parametrize("extra", [1, pytest.param(16, marks=pytest.mark.slow)])
 def test_token_ids_are_known_again_wherever_they_are_shifted(tmp_path: Path, extra: int) -> None:
     """Other tokens on top, one or a whole block of them: the prompt behind is the same, and nothing else is."""
     draw = random.Random(3)
