@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import tempfile
 from concurrent.futures import (
@@ -91,7 +92,12 @@ class LocalEngine(Engine):
             return self._threads
         if self._processes is None:
             workers = 1 if work.wide else self.workers
-            self._processes = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+            self._processes = ProcessPoolExecutor(
+                workers,
+                mp_context=get_context("spawn"),
+                initializer=gc.set_threshold,  # as seldom as here: rows are many, and cycles few
+                initargs=gc.get_threshold(),
+            )
         return self._processes
 
     def _finished(self, work: Work, running: Iterable[Future[Done]]) -> list[Future[Done]]:  # noqa: ARG002
