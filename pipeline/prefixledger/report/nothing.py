@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from prefixledger import __version__
@@ -29,7 +31,10 @@ def build_nothing(workspace: Workspace, scenario: Scenario, zone: str, problem: 
         problem: What went wrong.
     """
     read = sources(read_manifest(workspace)) if workspace.manifest.exists() else ()
-    told = "" if read else f"{problem.place}: {problem.message}" if problem.place else problem.message
+    told = "" if read else problem.message
+    if told and problem.place is not None:
+        # By name, as inputs are named elsewhere: the path is of one machine.
+        told = f"{replace(problem.place, file=PurePath(problem.place.file).name)}: {told}"
     result = Result(
         name=scenario.name,
         setup=Setup(

@@ -158,12 +158,13 @@ def test_a_log_of_which_nothing_is_kept_gets_a_page_that_says_why(
     (place / "bad.jsonl").write_text(text, encoding="utf-8")
     mapped = ["--map", str(FIXTURES / "token_ids.map.toml")] if text.startswith("{") else []
 
-    assert app.run(["report", "bad.jsonl", *mapped]) == 3
+    assert app.run(["report", str(place / "bad.jsonl"), *mapped]) == 3
 
     said = capsys.readouterr()
     page = (place / "prefixledger.html").read_text(encoding="utf-8")
     assert told in said.out
     assert told in page
+    assert str(place) not in page
     assert json.loads((place / "prefixledger.json").read_text(encoding="utf-8"))["totals"]["requests"] == 0
     assert ("bad.jsonl</bdi>:2" in page) == bool(mapped)
     assert "<svg viewBox" not in page
