@@ -110,12 +110,10 @@ def pack_resets(resets: tuple[Reset, ...]) -> Resets:
 
 
 def _queued(plan: PoolPlan, log: Log, chains: Chains) -> Queued:
-    # Two threads may both make it: the second is as good as the first.
-    for replica, queued in plan.queues:
-        if replica is plan.replica:
-            return queued
-    queued = queue_up(log, chains, plan.mine, plan.replica, plan.block_size, plan.residence)
-    plan.queues.append((plan.replica, queued))
+    queued = next((queued for replica, queued in plan.queues if replica is plan.replica), None)
+    if queued is None:  # two threads may both make it: the second is as good as the first
+        queued = queue_up(log, chains, plan.mine, plan.replica, plan.block_size, plan.residence)
+        plan.queues.append((plan.replica, queued))
     return queued
 
 

@@ -51,7 +51,8 @@ def measures(cells: Sequence[Cell]) -> tuple[Measure, ...]:
     Args:
         cells: The baseline and every combination.
     """
-    memory = [_memory_blocks(cell) for cell in cells]
+    size = int(cells[0].axes.get("block_size") or 1)
+    memory = [_memory_blocks(cell, size) for cell in cells]
     load = [cell.totals.get("imbalance_prefill") for cell in cells]
     cost = [
         None if cell.cost is None or cell.cost["multiplier"] is None else float(cell.cost["multiplier"])
@@ -164,12 +165,17 @@ def finding(cells: Sequence[Cell], measure: Measure, best: Sequence[bool]) -> st
     return f"{text}; {names[least]} has least, {at(least)}, and hits {percent(rates[least])}"
 
 
-def _memory_blocks(cell: Cell) -> float | None:
-    """Return the blocks of all replicas; None without a limit, and where pools differ."""
+def _memory_blocks(cell: Cell, block_size: int) -> float | None:
+    """Return the blocks of all replicas, of the size that the log has; None without a limit, and where pools differ."""
     words = str(cell.axes.get("capacity") or "").split()
-    if cell.problem is not None or len(words) != 2 or words[1] != "blocks" or not words[0].isdecimal():  # noqa: PLR2004
+    if cell.problem is not None or len(words) != 2 or not words[0].isdecimal():  # noqa: PLR2004
         return None
-    return float(int(words[0]) * int(cell.axes.get("replicas") or len(cell.replicas) or 1))
+    own = {"blocks": int(cell.axes.get("block_size") or 1), "tokens": 1}.get(words[1])
+    # Without an axis of block sizes tokens are not known to be so many blocks.
+    if own is None or (words[1] == "tokens" and "block_size" not in cell.axes):
+        return None
+    replicas = int(cell.axes.get("replicas") or len(cell.replicas) or 1)
+    return int(words[0]) * own * replicas / block_size
 
 
 def _worst(value: float | None) -> float:

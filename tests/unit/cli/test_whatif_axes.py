@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from prefixledger import api
+from prefixledger.attribute.cell import Cell
 from prefixledger.cli import app
 from prefixledger.errors import UsageError
+from prefixledger.report.frontier import measures
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from prefixledger.attribute.cell import Cell
 
 COLUMNS = """\
 format = "jsonl"
@@ -252,6 +253,21 @@ def test_what_varies_is_moved_to_the_end(tmp_path: Path) -> None:
     wanted = api.replay([tmp_path / "last.jsonl"], workspace=tmp_path / "b", **read).replays[0]
     assert _hits(today) == 0
     assert _hits(moved) == wanted.hit_tokens == 18 * head
+
+
+def test_memory_is_in_blocks_of_the_log_whatever_the_blocks_of_a_cell() -> None:
+    """30 blocks of 8 are 240 tokens, and 15 blocks of 16; what is not known is not compared."""
+    axes = [
+        {"block_size": 8, "capacity": "30 blocks", "replicas": 2},
+        {"block_size": 16, "capacity": "240 tokens", "replicas": 2},
+        {"block_size": 16, "capacity": "15 blocks", "replicas": 2},
+        {"block_size": 16, "capacity": "10 blocks", "replicas": 2},
+        {"block_size": 16, "capacity": "unlimited", "replicas": 2},
+    ]
+    totals = {"token_hit_rate": 0.5, "imbalance_prefill": 1.0}
+    cells = [Cell(each, totals, {"by_cause": {}}, None, (), ()) for each in axes]
+    (memory,) = measures(cells)
+    assert memory.values == (60.0, 60.0, 60.0, 40.0, None)
 
 
 class _Told:
