@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from prefixledger.cards import Card
     from prefixledger.ingest import IngestSummary
     from prefixledger.replay import ReplaySummary
+    from prefixledger.report.books import Book
     from prefixledger.report.calendar import Calendar
     from prefixledger.report.comparison import Compared
 
@@ -52,6 +53,21 @@ class ReplayResult(Tabled):
         ordered = (*_BOOKS, *sorted(stems - {*_BOOKS}))
         return {"scenarios": self._scenarios, **{stem: partial(self._rows, stem) for stem in ordered}}
 
+    def account(self, scenario: str) -> tuple[str, ...]:
+        """Return the closing account of a replay over the whole log, and its verdict last, as plain text.
+
+        Args:
+            scenario: Name of one of ``replays``.
+        """
+        from prefixledger.report.summary import account_of, set_out
+        from prefixledger.report.verdict import brief
+
+        one = next(one for one in self.replays if one.name == scenario)
+        book = self._book(one)
+        unlimited = any(pool.capacity_blocks is None and pool.ttl_us is None for pool in one.pools)
+        sentence = brief(book, one.ideal_hit_rate if one.prompt_tokens else None, unlimited=unlimited)
+        return (*set_out(account_of(book)), sentence)
+
     def _scenarios(self) -> pl.DataFrame:
         columns = ("scenario", "lookups", "prompt_tokens", "hit_tokens", "token_hit_rate", "ideal_hit_rate")
         rows = [
@@ -76,20 +92,26 @@ class ReplayResult(Tabled):
         from prefixledger.report.account_card import bars
 
         many = len(self.replays) > 1
-        accounts = [(one.name if many else "", *self._account(one.name)) for one in self.replays]
+        books = [(one, self._book(one)) for one in self.replays]
+        accounts = [(one.name if many else "", book.hit_tokens, book.misses) for one, book in books]
         best = max(self.replays, key=lambda one: one.token_hit_rate)
-        title = f"{best.token_hit_rate:.1%} of {best.prompt_tokens:,} prompt tokens hit, {best.ideal_hit_rate:.1%} was within reach"
-        title += f": {best.name}, the best of {len(self.replays)} scenarios." if many else "."
+        verdict = self.account(best.name)[-1]
+        title = f"The best of {len(self.replays)} scenarios is {best.name}. {verdict}" if many else verdict
         notes = tuple(f"{one.name}: {note}" for one in self.replays for note in one.notes)
         return frame_card(title, self._scenarios(), notes, bars(*accounts))
 
-    def _account(self, scenario: str) -> tuple[int, dict[str, int]]:
-        """Return hits and missed tokens by cause of all lookups of a replay."""
-        import polars as pl
+    def _book(self, one: ReplaySummary) -> Book:
+        """Return the account of all lookups of a replay that it simulated."""
+        import pyarrow.compute as pc
+        import pyarrow.parquet as pq
 
-        names = ("hit_tokens", *(f"miss_{cause}_tokens" for cause in CAUSES))
-        sums = self.frame("lookups").filter(pl.col("scenario") == scenario).select(pl.col(names).sum()).row(0)
-        return sums[0], dict(zip(CAUSES, sums[1:], strict=True))
+        from prefixledger.report.books import Book
+
+        columns = {"hit_tokens": "hit", **{f"miss_{cause}_tokens": cause for cause in CAUSES}}
+        path, simulated = one.folder / "lookups.parquet", pc.field("basis") == "simulated"
+        table = pq.read_table(path, columns=["prompt_tokens", *columns], filters=simulated)
+        asked, hits, *misses = (int(pc.sum(table[name]).as_py() or 0) for name in ("prompt_tokens", *columns))
+        return Book("simulated", table.num_rows, 0, asked, 0, hits, dict(zip(CAUSES, misses, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)

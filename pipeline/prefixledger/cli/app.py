@@ -43,6 +43,8 @@ VERBS = (
 _GARBAGE_OBJECTS: Final = 50_000
 """New objects between two looks for cycles. Imports and rows make many and hardly a cycle: at Python's 700, the demo looked
 1,631 times, which took 1.3 of 16.6 s; so 18 times and 0.4 s, for 15 MiB more."""
+_LONG = 500
+"""Characters that no first sentence of a verb has."""
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
@@ -62,6 +64,13 @@ class _Verbs(click.Group):
 
     def list_commands(self, _: click.Context) -> list[str]:
         return list(VERBS)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Give each verb its whole first sentence: cut off, the sentences say what they do not mean."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [(name, one.get_short_help_str(_LONG)) for name, one in commands if one is not None]
+        with formatter.section("Verbs"):
+            formatter.write_dl(rows)
 
     def get_command(self, _: click.Context, name: str) -> click.Command | None:
         if name not in VERBS:
@@ -94,9 +103,17 @@ def app(ctx: click.Context) -> None:
     prefixledger demo                        a report on a made-up week, in seconds
     prefixledger report logs/*.jsonl.gz      a report on your own logs
 
-    Data go to stdout, everything else to stderr. Exit codes: 0 ok; 1 a --fail-on rule was crossed;
-    2 usage or configuration; 3 input unreadable, empty or with too many rejects; 4 internal fault;
-    130 interrupted.
+    Data go to stdout, everything else to stderr.
+
+    \b
+    Exit codes:
+      0    done
+      1    done, and a rule of --fail-on or --max-gap-pp is crossed
+      2    an option or a file of settings is wrong
+      3    an input cannot be read, is empty or has too many rejects; or a
+           workspace or report is damaged, stale or of another version
+      4    a fault of prefixledger
+      130  interrupted; the workspace is safe
     """
     if ctx.invoked_subcommand is None:
         click.echo(_SHORT_HELP, nl=False)

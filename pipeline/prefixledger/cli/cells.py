@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prefixledger.cli.console import data_console
+from prefixledger.cli.console import data_console, fitted
 from prefixledger.cli.results import say_inputs
 from prefixledger.cli.show import plain, print_json, print_table
 from prefixledger.config.grid import told
@@ -62,7 +62,7 @@ def say_cells(result: WhatIfResult, talk: Talk, *, form: str) -> None:
 
 
 def _print_cells(cells: tuple[Cell, ...], talk: Talk) -> None:
-    from prefixledger.report import ranking
+    from prefixledger.report import ranking, whatif_page
     from prefixledger.report.cheapest import cheapest
 
     console = data_console()
@@ -71,7 +71,7 @@ def _print_cells(cells: tuple[Cell, ...], talk: Talk) -> None:
     causes = _CAUSES if console.width >= _WIDE else ()
     currencies = currencies_of(cells)
     if not causes:
-        talk.say("the causes of misses are left out of so narrow a table; --csv has them")
+        talk.say("the causes of misses and the intervals are left out of so narrow a table; --csv has them")
     groups = _groups(cells)
     melts = {
         number: melts
@@ -81,13 +81,15 @@ def _print_cells(cells: tuple[Cell, ...], talk: Talk) -> None:
         )
     }
     load = _LOAD if causes else ("imbalance",)
-    columns = ["", *axes, "hit rate", "points", _BETWEEN, *causes, *currencies, *load]
+    between = (_BETWEEN,) if causes else ()
+    # Where room is short the settings share a column, or each would be broken within its words.
+    settings = axes if causes else ["setting"] if axes else []
+    columns = ["", *settings, "hit rate", "points", *between, *causes, *currencies, *load]
     rows = []
     for number, cell in enumerate(cells):
-        begin = [
-            "baseline" if number == 0 else str(number),
-            *("-" if cell.axes[name] is None else str(cell.axes[name]) for name in axes),
-        ]
+        values = ["-" if cell.axes[name] is None else str(cell.axes[name]) for name in axes]
+        told_values = values if causes else [", ".join(values)] if axes else []
+        begin = ["baseline" if number == 0 else str(number), *told_values]
         if cell.problem is not None:
             rows.append([*begin, "refused", *["-"] * (len(columns) - len(begin) - 1)])
             continue
@@ -97,14 +99,16 @@ def _print_cells(cells: tuple[Cell, ...], talk: Talk) -> None:
                 _spread(cell),
                 "-"
                 if number == 0 or cell.totals["change_pp"] is None
-                else f"{cell.totals['change_pp']:+.2f}",
-                _between(cell),
+                else f"{cell.totals['change_pp']:+.2f}"
+                + (" noise" if cell.within_noise and not causes else ""),
+                *(_between(cell) for _ in between),
                 *(_share_of(cell, cause) for cause in causes),
                 *(_paid(cell, currency) for currency in currencies),
                 *_load(cell, melts=melts[number], whole=len(load) > 1),
             ]
         )
-    print_table(console, columns, rows, right=range(1 + len(axes), len(columns)))
+    numbers = range(1 + len(settings), len(columns))
+    print_table(console, columns, rows, right=numbers, whole=(0, *numbers))
     talk.say(
         "hit rate and causes are shares of all prompt tokens, points are against the baseline, amounts are input and output "
         "with the cache; "
@@ -118,9 +122,10 @@ def _print_cells(cells: tuple[Cell, ...], talk: Talk) -> None:
     )
     talk.say(_noise(cells))
     if best := cheapest(cells):
-        click.echo(best)
+        click.echo(fitted(best, sys.stdout))
     if "routing" in axes:
         _say_ranking(groups, cells)
+    talk.say(whatif_page.sentence(cells))
 
 
 def _groups(cells: tuple[Cell, ...]) -> dict[str, list[int]]:
@@ -160,7 +165,7 @@ def _say_ranking(groups: dict[str, list[int]], cells: tuple[Cell, ...]) -> None:
 
     for name, group in groups.items():
         for sentence in ranking(options_of([cells[number] for number in group])):
-            click.echo(f"{name}: {sentence}" if name else sentence)
+            click.echo(fitted(f"{name}: {sentence}" if name else sentence, sys.stdout))
 
 
 def _between(cell: Cell) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
     from prefixledger.errors import PrefixledgerError
 
 ISSUE_HINT = "this is a fault of prefixledger: run it again with --debug and report what it prints"
+
+
+_COMMAND = "next: "
+"""Begins a line that holds a command."""
 
 
 @dataclass(slots=True)
@@ -36,12 +42,29 @@ class Talk:
     def say(self, text: str, *, dim: bool = False) -> None:
         """Print one line, unless quiet."""
         if not self.quiet:
-            click.secho(quiet(text), err=True, color=wants_colour(sys.stderr), dim=dim or None)
+            shown = fitted(quiet(text), sys.stderr)
+            click.secho(shown, err=True, color=wants_colour(sys.stderr), dim=dim or None)
 
     def detail(self, text: str) -> None:
         """Print one line where more was asked for."""
         if self.verbose:
             self.say(text, dim=True)
+
+
+def fitted(text: str, stream: TextIO) -> str:
+    """Break sentences between words where a stream is a terminal, which would break within them; elsewhere they stay whole.
+
+    So does a command to copy, which a terminal joins again.
+    """
+    if not stream.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    return "\n".join(
+        line
+        if len(line) <= width or line.startswith(_COMMAND)
+        else textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
+        for line in text.splitlines()
+    )
 
 
 def talk_of(context: click.Context) -> Talk:
@@ -88,9 +111,10 @@ def print_crash(error: BaseException) -> None:
 
 def _print_fault(message: str, hint: str | None) -> None:
     colour = wants_colour(sys.stderr)
-    click.echo(f"{click.style('error:', fg='red', bold=True)} {quiet(message)}", err=True, color=colour)
-    if hint:
-        click.echo(f"{click.style('hint:', fg='cyan', bold=True)} {quiet(hint)}", err=True, color=colour)
+    for name, hue, text in (("error:", "red", message), ("hint:", "cyan", hint)):
+        if text:
+            shown = fitted(f"{name} {quiet(text)}", sys.stderr).removeprefix(name)
+            click.echo(f"{click.style(name, fg=hue, bold=True)}{shown}", err=True, color=colour)
 
 
 def _console(stream: TextIO) -> Console:

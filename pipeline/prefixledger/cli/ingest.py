@@ -12,7 +12,7 @@ from prefixledger.cli.options import (
     force_option,
     json_option,
     log_options,
-    sources_argument,
+    logs_argument,
     talk_options,
     workspace_option,
 )
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@sources_argument
+@logs_argument
 @workspace_option
 @log_options
 @force_option
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def ingest(ctx: click.Context, /, sources: tuple[Path, ...], as_json: bool, **options: Any) -> None:
     """Read logs into a workspace, and account for every record.
 
-    SOURCE is a file, a folder, a glob, or "-" for stdin; plain, gzip or zstd. A file that was read before is a duplicate,
+    SOURCE is a file, a folder, a glob, or "-" for stdin; plain, gzip, zstd or bzip2. A file that was read before is a duplicate,
     so the same command may be run again at any time.
 
     \b

@@ -52,7 +52,7 @@ def _flag(short: str | None, name: str, text: str) -> Callable[[Any], Any]:
 
 
 talk_options = _together(
-    _flag("-q", "quiet", "Say nothing but errors."),
+    _flag("-q", "quiet", "Say nothing on stderr but errors."),
     _flag("-v", "verbose", "Say more."),
     _flag(None, "debug", "Show tracebacks."),
 )
@@ -101,7 +101,8 @@ engine_options = _together(
 
 show_ids_option = click.option("--show-ids", is_flag=True, help="Show request and user ids whole.")
 
-sources_argument = click.argument("sources", nargs=-1, metavar="SOURCE…", type=PLACE)
+sources_argument = click.argument("sources", nargs=-1, metavar="[SOURCE]…", type=PLACE)
+logs_argument = click.argument("sources", nargs=-1, metavar="SOURCE…", type=PLACE)
 
 log_options = _together(
     click.option(

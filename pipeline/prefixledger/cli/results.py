@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 import click
 
-from prefixledger.cli.console import data_console
+from prefixledger.cli.console import data_console, fitted
 from prefixledger.cli.show import print_json, print_table
 
 if TYPE_CHECKING:
@@ -55,6 +55,10 @@ def say_replays(result: ReplayResult, talk: Talk, *, as_json: bool) -> None:
         for one in result.replays
     )
     print_table(data_console(), columns, rows, right=range(1, len(columns)))
+    first = result.replays[0].name
+    if len(result.replays) > 1:
+        talk.say(f"the account of {first}:")
+    click.echo(fitted("\n".join(result.account(first)), sys.stdout))
     sql = "SELECT cause, sum(tokens) FROM misses GROUP BY ALL"
     talk.say(f'next: prefixledger query "{sql}" --workspace {result.workspace}')
 
@@ -76,9 +80,9 @@ def say_report(result: ReportResult, talk: Talk, *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(result.json.read_text(encoding="utf-8"))
     elif talk.quiet:
-        click.echo(result.verdict)
+        click.echo(fitted(result.verdict, sys.stdout))
     else:
-        click.echo("\n".join(result.lines))
+        click.echo(fitted("\n".join(result.lines), sys.stdout))
 
 
 def finish(verb: Callable[[], R], say: Callable[[R], None]) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from prefixledger.errors import InputError, InternalError, UsageError
+from prefixledger.errors import InputError, InternalError
 from prefixledger.index.sources import read_indexed, read_sources, still_valid
 from prefixledger.index.tables import integers, read_blocks
 from prefixledger.schema import LAST_BLOCKS, REQUESTS
@@ -105,9 +105,9 @@ def _read_rows(
     empty = pa.schema([contract.field(name) for name in columns]).empty_table()
     files = [pq.ParquetFile(path) for path in source.requests]
     if any(lacking := set(columns) - set(file.schema_arrow.names) for file in files):
-        raise UsageError(
+        raise InputError(
             f"the requests of {workspace.root} were read by an earlier version and lack {', '.join(sorted(lacking))}",
-            hint="delete the workspace and ingest again",
+            hint="ingest the logs into a new workspace",
         )
     parts = [file.read(list(columns)).select(columns) for file in files]
     table = pa.concat_tables([empty, *(part.replace_schema_metadata(None) for part in parts)])

@@ -13,6 +13,7 @@ from prefixledger.report.verdict import verdict
 from prefixledger.schema import CAUSES
 
 if TYPE_CHECKING:
+    from prefixledger.report.books import Book
     from prefixledger.report.view import ReportView
     from prefixledger.report.write import Written
 
@@ -37,18 +38,40 @@ class Summary:
 
     def lines(self) -> tuple[str, ...]:
         """Return plain text, no wider than its longest sentence."""
-        found: list[str] = []
-        if self.account:
-            widths = [max(len(row[column]) for row in self.account) for column in range(3)]
-            found += [
-                f"{name:<{widths[0]}}  {tokens:>{widths[1]}}  {share:>{widths[2]}}"
-                for name, tokens, share in self.account
-            ]
-            found.append("")
+        found = [*set_out(self.account), ""] if self.account else []
         found += [f"wrote {name}" for name in self.files]
         found += ["", *self.advice, ""] if self.advice else [""]
         found += [*self.caveats, self.verdict]
         return tuple(found)
+
+
+def account_of(book: Book) -> tuple[tuple[str, str, str], ...]:
+    """Return an account as lines of what, tokens and share; nothing without lookups."""
+    if not book.requests:
+        return ()
+    asked = book.prompt_tokens
+    return (
+        ("asked", whole(asked), percent(rate(asked, asked))),
+        ("hits", whole(book.hit_tokens), percent(book.token_hit_rate)),
+        *(
+            (cause_name(cause), whole(book.misses[cause]), percent(rate(book.misses[cause], asked)))
+            for cause in CAUSES
+            if book.misses.get(cause)
+        ),
+        (
+            "not accounted for",
+            whole(book.residual_tokens),
+            percent(rate(book.residual_tokens, asked)) if asked else NO_VALUE,
+        ),
+    )
+
+
+def set_out(account: tuple[tuple[str, str, str], ...]) -> tuple[str, ...]:
+    """Return the lines of an account below each other."""
+    widths = [max((len(row[column]) for row in account), default=0) for column in range(3)]
+    return tuple(
+        f"{name:<{widths[0]}}  {tokens:>{widths[1]}}  {share:>{widths[2]}}" for name, tokens, share in account
+    )
 
 
 def summary(view: ReportView, written: Written | None = None) -> Summary:
@@ -59,31 +82,12 @@ def summary(view: ReportView, written: Written | None = None) -> Summary:
         written: Where the files are; None where nothing was written.
     """
     found = verdict(view)
-    total = view.result.total
-    account: list[tuple[str, str, str]] = []
-    if total.requests:
-        asked = total.prompt_tokens
-        account = [
-            ("asked", whole(asked), percent(rate(asked, asked))),
-            ("hits", whole(total.hit_tokens), percent(total.token_hit_rate)),
-        ]
-        account += [
-            (cause_name(cause), whole(total.misses[cause]), percent(rate(total.misses[cause], asked)))
-            for cause in CAUSES
-            if total.misses.get(cause)
-        ]
-        account.append(
-            (
-                "not accounted for",
-                whole(total.residual_tokens),
-                percent(rate(total.residual_tokens, asked)) if asked else NO_VALUE,
-            )
-        )
+    account = account_of(view.result.total)
     files = () if written is None else (str(written.html), str(written.json), f"{written.csv}/")
     return Summary(
         clean(found.sentence, 1000),
         tuple(clean(c, 1000) for c in found.caveats),
-        tuple(account),
+        account,
         files,
         tuple(clean(line, 1000) for line in advice_lines(view)),
     )

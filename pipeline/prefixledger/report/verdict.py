@@ -13,6 +13,7 @@ from prefixledger.report.glossary import CAUSE_TERMS
 from prefixledger.report.numbers import amount, clean, count, located, money, percent, points, span, whole
 
 if TYPE_CHECKING:
+    from prefixledger.report.books import Book
     from prefixledger.report.view import ReportView, Result
 
 _LITTLE = 0.001
@@ -87,8 +88,8 @@ def verdict(view: ReportView) -> Verdict:
         return Verdict("cold", sentence, caveats)
     loss = largest_loss(view)
     if loss is None:
-        return Verdict("best", f"{_opening(result)}{_nothing_lost(result)}.", caveats)
-    return Verdict("loss", f"{_opening(result)}; {_lost(view, loss)}.", caveats)
+        return Verdict("best", f"{_of_result(result)}{_nothing_lost(result)}.", caveats)
+    return Verdict("loss", f"{_of_result(result)}; {_lost(view, loss)}.", caveats)
 
 
 def _unstored(result: Result) -> str:
@@ -141,16 +142,37 @@ def _empty(view: ReportView) -> str:
     return "No request falls into this window, so there is nothing to judge: choose another with --from and --to."
 
 
-def _opening(result: Result) -> str:
-    book = result.headline
+def brief(book: Book, ideal: float | None, *, unlimited: bool) -> str:
+    """Say in the words of the verdict what a replay comes to, where nothing but its account is known.
+
+    Args:
+        book: Its account.
+        ideal: Ideal hit rate.
+        unlimited: Whether no cache had a limit.
+    """
+    if not book.prompt_tokens:
+        return "No request asked a cache for anything, so there is nothing to judge."
+    found = [Loss(cause, book.misses[cause]) for cause in AVOIDABLE if book.misses.get(cause, 0)]
+    loss = max(found, key=lambda one: one.tokens, default=None)
+    text = _opening(book, ideal, unlimited=unlimited)
+    if loss is None or loss.tokens < _LITTLE * book.prompt_tokens:
+        return f"{text}."
+    size = f"{points(loss.tokens / book.prompt_tokens)} ({amount(loss.tokens)} tokens)"
+    return f"{text}; the largest loss is {CAUSE_TERMS[loss.cause].loss}, {size}."
+
+
+def _of_result(result: Result) -> str:
+    return _opening(result.headline, result.ideal_hit_rate, unlimited=result.setup.unlimited)
+
+
+def _opening(book: Book, ideal: float | None, *, unlimited: bool) -> str:
     share, asked = percent(book.token_hit_rate), f"{amount(book.prompt_tokens)} prompt tokens"
     if book.basis == "observed":
         opening = f"The service itself logged {share} of {asked} as read from cache"
-    elif result.setup.unlimited:
+    elif unlimited:
         opening = f"In a replay without a memory limit, {share} of {asked} came from cache"
     else:
         opening = f"In the replay, {share} of {asked} came from cache"
-    ideal = result.ideal_hit_rate
     if ideal is None:
         return f"{opening}, and how much was within reach cannot be told without keys"
     if ideal - (book.token_hit_rate or 0.0) < -_LITTLE:

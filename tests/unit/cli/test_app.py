@@ -43,7 +43,7 @@ def test_help_lists_every_verb(option: str, capsys: pytest.CaptureFixture[str]) 
     text = capsys.readouterr().out
     places = [text.index(f"\n  {verb} ") for verb in app.VERBS]
     assert places == sorted(places)
-    assert "130 interrupted" in text
+    assert "130  interrupted" in text
 
 
 @pytest.mark.parametrize("verb", app.VERBS)
