@@ -86,7 +86,8 @@ class Trial:
     def amounts(self, prompt_tokens: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return what the input of every lookup costs, each in the currency of its card."""
         cards = [self.askers.cards[card] for _, card in self.askers.groups]
-        prices = np.asarray([_prices(use) for use in cards], np.float64)
+        # A last row for lookups that pay nothing: those that only keep in use what a sample shares.
+        prices = np.asarray([*(_prices(use) for use in cards), (0.0,) * _PRICES], np.float64)
         paid = prices[0] if len(prices) == 1 else prices[self.askers.group].T
         read, base, write, write_1h, rent = paid
         hit, written = (self.by_arrival(f"{name}_tokens") for name in ("hit", "written"))
@@ -151,6 +152,9 @@ class Trials:
             for pool in plan.pools
         )
         pools = tell_changes(self.prepared, pools, askers.group) if causes else pools
+        sample = self.prepared.sample
+        if sample is not None:
+            pools = tuple(pool.of_lookups(sample.drawn, len(askers.groups)) for pool in pools)
         notes = (*told, *plan.notes, *(note for pool in pools for note in pool.notes))
         return Trial(settled, askers, pools, notes)
 
@@ -165,8 +169,8 @@ class Trials:
             on: The log of ``trial``: this one, under other keys or with copies of its sessions, which are drawn with what
                 they are copies of. Of another log there is no interval.
         """
-        prompt_tokens, on = self.prepared.log.lookups.prompt_tokens, on or self
-        theirs = on.prepared.log.lookups.prompt_tokens
+        prompt_tokens, on = self.prompt_tokens, on or self
+        theirs = on.prompt_tokens
         asked = on.of_origin(theirs)
         before, was = self._of_baseline(baseline)
         if on.origin is None and not np.array_equal(asked, prompt_tokens):
@@ -184,7 +188,7 @@ class Trials:
             if known is baseline:
                 return hits, paid
         hits = baseline.by_arrival("hit_tokens")
-        paid = baseline.paid(self.prepared.log.lookups.prompt_tokens)
+        paid = baseline.paid(self.prompt_tokens)
         self._before.append((baseline, hits, paid))
         return hits, paid
 
@@ -211,10 +215,11 @@ class Trials:
         pools = self.prepared.plan(settled).pools
         plan = pools[0]
         stack = PROFILES[plan.pool.cache.profile].stack and not plan.pool.hosted and plan.pool.tier is None
-        if len(pools) > 1 or not stack or self.prepared.log.lookups.bypassed.any():
+        whole = self.prepared.sample is None and not self.prepared.log.lookups.bypassed.any()
+        if len(pools) > 1 or not stack or not whole:
             raise UsageError(
                 f"the capacity for a hit rate of {100 * share:g} % cannot be found: it takes one pool of profile vllm, without a "
-                "lower tier, in which every request is looked up",
+                "lower tier, in which every request is looked up, and the whole log",
                 hint="give capacities in numbers",
             )
         log = self.prepared.log
@@ -228,19 +233,24 @@ class Trials:
                 f"no capacity hits {100 * share:g} %: without a limit {100 * most:.1f} % hit",
                 hint="ask for less, or choose another routing or lifetime",
             )
-        sample = self.prepared.sample
-        return plan, found if sample is None else sample.whole_blocks(found)
+        return plan, found
+
+    @property
+    def prompt_tokens(self) -> NDArray[np.int64]:
+        """int64[m], prompt tokens of every lookup by arrival; 0 where it only keeps in use what a sample shares."""
+        found, sample = self.prepared.log.lookups.prompt_tokens, self.prepared.sample
+        return found if sample is None else np.where(sample.drawn, found, 0)
 
     def sample_error_pp(self, trial: Trial) -> float | None:
         """Return how far the hit rate of a sample may be from that of all, in percentage points; None where this is all."""
         sample = self.prepared.sample
         if sample is None:
             return None
-        return sample.error_pp(trial.by_arrival("hit_tokens"), self.prepared.log.lookups.prompt_tokens)
+        return sample.error_pp(trial.by_arrival("hit_tokens"), self.prompt_tokens)
 
     def loads(self, trial: Trial) -> Loads:
         """Return the load of each replica."""
-        return find_loads(trial, self.prepared.log.lookups.prompt_tokens)
+        return find_loads(trial, self.prompt_tokens)
 
     def _asking(self, scenario: Scenario) -> Askers:
         """Resolve prices once for all scenarios that have the same."""
@@ -248,8 +258,21 @@ class Trials:
         key = repr([ttls, [(pool.cache.profile, scenario.pricing_of(pool)) for pool in scenario.pool]])
         with self._lock:
             if key not in self._askers:
-                self._askers[key] = find_askers(self.prepared.log, scenario)
+                self._askers[key] = self._drawn(find_askers(self.prepared.log, scenario))
             return self._askers[key]
+
+    def _drawn(self, askers: Askers) -> Askers:
+        """Put lookups that a sample did not draw into a group of their own, behind all that pay."""
+        sample = self.prepared.sample
+        if sample is None:
+            return askers
+        group = np.where(sample.drawn, askers.group, len(askers.groups))
+        output = np.maximum(self.prepared.log.lookups.output_tokens, 0)[sample.drawn]
+        sums = np.bincount(group[sample.drawn], output, len(askers.groups)).astype(np.int64)
+        return replace(askers, group=group, output_tokens=sums)
+
+
+_PRICES = 5
 
 
 def _taken_over(known: Trial | None, plan: PoolPlan) -> PoolTally | None:

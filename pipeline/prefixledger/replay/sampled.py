@@ -10,6 +10,7 @@ import numpy as np
 from prefixledger.errors import UsageError
 from prefixledger.index.partition_kernel import cut_subtrees, subtree_blocks
 from prefixledger.kernels.arrays import read_only
+from prefixledger.replay.chains import build_chains
 from prefixledger.replay.lookups import Log, Lookups
 
 if TYPE_CHECKING:
@@ -26,9 +27,10 @@ class Sample:
     """What was drawn.
 
     Attributes:
-        share: Lookups that were kept over all of them.
+        share: Lookups that were drawn over all of them.
         shared_blocks: Blocks that more than ``SHARED_BY`` of the lookups share; all of them are kept.
-        unit: int64[m], number of the drawn subtree that each kept lookup lies in, by arrival.
+        unit: int64[m], number of the drawn subtree that each lookup lies in, by arrival; -1 for one that was not drawn, of which
+            only what is shared is looked up.
         units: How many there are to draw from.
         lookups: Lookups of the whole log.
     """
@@ -44,10 +46,10 @@ class Sample:
         rest = max(blocks - self.shared_blocks, 0)
         return blocks - rest + round(rest * self.share)
 
-    def whole_blocks(self, blocks: int) -> int:
-        """Return the capacity that has so many blocks for the sample."""
-        rest = max(blocks - self.shared_blocks, 0)
-        return blocks - rest + round(rest / self.share)
+    @property
+    def drawn(self) -> NDArray[np.bool_]:
+        """bool[m]: lookups that count."""
+        return self.unit >= 0
 
     def error_pp(self, hit: NDArray[np.int64], prompt: NDArray[np.int64]) -> float:
         """Return how far the hit rate of 95 of 100 samples lies from that of all, in percentage points, at most.
@@ -56,11 +58,12 @@ class Sample:
         cache itself does otherwise.
 
         Args:
-            hit: int64[m], hit tokens of each kept lookup, by arrival.
+            hit: int64[m], hit tokens of each lookup, by arrival.
             prompt: int64[m], prompt tokens.
         """
-        asked, found = (np.bincount(self.unit, part) for part in (prompt, hit))
-        drawn = np.bincount(self.unit) > 0
+        unit = self.unit[self.drawn]
+        asked, found = (np.bincount(unit, part[self.drawn]) for part in (prompt, hit))
+        drawn = np.bincount(unit) > 0
         count, total = int(drawn.sum()), float(asked.sum())
         if count < 2 or not total:  # noqa: PLR2004  # one unit has no spread
             return 100.0
@@ -72,10 +75,11 @@ class Sample:
 def sampled(log: Log, share: float, seed: int) -> tuple[Log, Sample]:
     """Keep so large a share of the subtrees that hang below the deepest block that many lookups share.
 
-    A lookup is kept with its whole prompt, and with every other lookup that goes on below the same block, so that what a
-    subtree hits is what it hits in the whole log. Subtrees are drawn in order of their lookups, every so many-th, so that
-    large and small ones are there in the proportion of the log. A lookup that goes no further than what is shared is a
-    subtree of its own.
+    A lookup is kept with its whole prompt, and with every other lookup that goes on below the same block; of all others what
+    is shared is looked up, so that it is used as often as in the whole log. So a drawn lookup hits what it hits there, but
+    for what a smaller cache does otherwise. Subtrees are drawn in order of their lookups, every so many-th, so that large and
+    small ones are there in the proportion of the log. A lookup that goes no further than what is shared is a subtree of its
+    own.
 
     Args:
         log: All of it.
@@ -85,7 +89,7 @@ def sampled(log: Log, share: float, seed: int) -> tuple[Log, Sample]:
     Raises:
         UsageError: Nothing, or everything, would be kept.
     """
-    unit, shared_blocks = _units(log)
+    unit, above, shared_blocks = _units(log)
     requests = np.bincount(unit)
     order = np.argsort(-requests, kind="stable")
     begin = float(np.random.default_rng(seed).random())
@@ -101,28 +105,50 @@ def sampled(log: Log, share: float, seed: int) -> tuple[Log, Sample]:
             f"{order.size:,} subtrees",
             hint="give another share, or leave --sample out",
         )
-    known = log.lookups
-    lookups = Lookups(**{name: getattr(known, name)[kept] for name in Lookups.__dataclass_fields__})
+    taken = np.flatnonzero(kept | (above >= 0))
     sample = Sample(
         share=float(kept.mean()),
         shared_blocks=shared_blocks,
-        unit=unit[kept],
+        unit=np.where(kept, unit, -1)[taken],
         units=int(order.size),
-        lookups=len(known),
+        lookups=len(log.lookups),
     )
-    return replace(log, lookups=lookups), sample
+    return replace(log, lookups=_cut_short(log, taken, kept[taken], above[taken])), sample
 
 
-def _units(log: Log) -> tuple[NDArray[np.int64], int]:
-    """Return int64[m], number of the subtree of each lookup; and how many blocks lie above all of them."""
+def _cut_short(
+    log: Log, taken: NDArray[np.int64], kept: NDArray[np.bool_], above: NDArray[np.int64]
+) -> Lookups:
+    """Return some lookups, those that are not kept as if their prompts ended one token behind what is shared."""
+    known = log.lookups
+    lookups = Lookups(**{name: getattr(known, name)[taken] for name in Lookups.__dataclass_fields__})
+    chains = build_chains(log.forest.parent)
+    last = np.maximum(above, 0)
+    blocks = chains.chain_depth[chains.chain[last]].astype(np.int64) + chains.position[last] + 1
+    return replace(
+        lookups,
+        last_block=np.where(kept, lookups.last_block, above),
+        n_blocks=np.where(kept, lookups.n_blocks, blocks),
+        prompt_tokens=np.where(kept, lookups.prompt_tokens, blocks * lookups.block_size + 1),
+        output_tokens=np.where(kept, lookups.output_tokens, np.minimum(lookups.output_tokens, 0)),
+    )
+
+
+def _units(log: Log) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """Return where lookups part.
+
+    Returns:
+        int64[m], number of the subtree of each; int64[m], deepest shared block of each, -1 for none; and how many blocks are
+        shared.
+    """
     last, blocks = log.lookups.last_block, len(log.forest.parent)
-    keyed = last >= 0
-    asked = np.bincount(last[keyed], minlength=blocks).astype(np.int64)
+    asked = np.bincount(last[last >= 0], minlength=blocks).astype(np.int64)
     parent, top = read_only(log.forest.parent, np.int64), np.empty(blocks, np.int64)
     subtree_blocks(parent, asked)
     cut_subtrees(parent, asked, int(SHARED_BY * len(log.lookups)), top)
-    found = np.append(top, -1)[last]
-    alone = np.flatnonzero(found < 0)
-    found[alone] = blocks + np.arange(alone.size)
-    _, unit = np.unique(found, return_inverse=True)
-    return unit.astype(np.int64), int((top < 0).sum())
+    first = np.append(top, -1)[last]
+    above = np.where(first >= 0, log.forest.parent[np.maximum(first, 0)], last)
+    alone = np.flatnonzero(first < 0)
+    first[alone] = blocks + np.arange(alone.size)
+    _, unit = np.unique(first, return_inverse=True)
+    return unit.astype(np.int64), np.maximum(above, -1), int((top < 0).sum())

@@ -160,6 +160,22 @@ class PoolTally:
             ),
         )
 
+    def of_lookups(self, wanted: NDArray[np.bool_], groups: int) -> PoolTally:
+        """Return what some lookups alone come to.
+
+        Args:
+            wanted: bool[m], for every lookup of the log, by arrival; those that are not are in groups of their own.
+            groups: Number of the groups of those that are.
+        """
+        mine, known = wanted[self.lookup], self.sums.group < groups
+        by_lookup = (
+            "lookup", "replica", "admitted_us", "hit_tokens", "host_tokens", "written_tokens", "written_1h_tokens",
+            "storage_token_s", "queued_us", "cap_blocks", "long_blocks",
+        )  # fmt: skip
+        parts = {name: getattr(self, name)[mine] for name in by_lookup}
+        sums = FactSums(**{name: getattr(self.sums, name)[known] for name in FactSums.__dataclass_fields__})
+        return replace(self, **parts, sums=sums, unseen=self.unseen[:0])
+
 
 _NONE = np.empty(0, np.int64)
 _NO_PIECES = (_NONE, _NONE, _NONE, np.empty((0, 3), np.int64))

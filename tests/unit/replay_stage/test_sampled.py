@@ -52,7 +52,7 @@ def _scenario(capacity: str = "unlimited") -> Scenario:
 
 
 def test_subtrees_are_whole_and_hit_as_before(place: Path) -> None:
-    """Lookups that share a block below what is kept anyway stay together; a kept one misses no more than first uses of that."""
+    """Lookups that share a block below what is kept anyway stay together; without a limit each hits to the token what it hit."""
     trials = open_trials(Workspace(place), _scenario())
     log = trials.prepared.log
     part, sample = sampled(log, 0.4, 0)
@@ -64,14 +64,20 @@ def test_subtrees_are_whole_and_hit_as_before(place: Path) -> None:
             block = int(log.forest.parent[block])
     shared = {block for block, users in asked.items() if len(users) > SHARED_BY * len(log.lookups)}
     assert sample.shared_blocks == len(shared) >= 20
-    kept = set(np.flatnonzero(np.isin(log.lookups.request_row, part.lookups.request_row)).tolist())
+    drawn = part.lookups.request_row[sample.drawn]
+    kept = set(np.flatnonzero(np.isin(log.lookups.request_row, drawn)).tolist())
+    assert len(part.lookups) == len(log.lookups)  # all of them use what is shared
     assert all(users <= kept or not users & kept for block, users in asked.items() if block not in shared)
     assert abs(sample.share - 0.4) < 0.1
     few = sampled_trials(trials, 0.4, 0)
-    whole_hits = trials.run(_scenario()).by_arrival("hit_tokens")[sorted(kept)]
-    lost = whole_hits - few.run(_scenario()).by_arrival("hit_tokens")
-    assert (lost >= 0).all()
-    assert lost.sum() <= len(shared) * BLOCK
+    for ttl in ("none", "60s"):
+        scenario = Scenario(name="s", pool=(Pool(cache=Cache(profile="vllm", ttl=ttl)),))
+        whole, cut = (one.run(scenario) for one in (trials, few))
+        hits = whole.by_arrival("hit_tokens")[sorted(kept)]
+        assert cut.by_arrival("hit_tokens")[sample.drawn].tolist() == hits.tolist()
+        assert not cut.by_arrival("hit_tokens")[~sample.drawn].any()
+        (sums,) = (pool.sums for pool in cut.pools)
+        assert sums.tokens.sum() == few.prompt_tokens.sum() == part.lookups.prompt_tokens[sample.drawn].sum()
 
 
 def test_the_error_that_is_told_holds() -> None:
@@ -91,10 +97,9 @@ def test_the_error_that_is_told_holds() -> None:
 
 
 def test_memory_shrinks_with_what_is_drawn(place: Path) -> None:
-    """What is shared keeps its room; a capacity found on a sample is told for the whole."""
+    """What is shared keeps its room; what leaves none for the largest prompt is refused."""
     sample = Sample(0.25, 100, np.zeros(1, np.int64), 4, 4)
     assert [sample.capacity_blocks(blocks) for blocks in (50, 100, 500)] == [50, 100, 200]
-    assert [sample.whole_blocks(blocks) for blocks in (50, 100, 200)] == [50, 100, 500]
     prepared = open_trials(Workspace(place), _scenario()).prepared
     few = replace(prepared, sample=replace(sample, share=0.01, shared_blocks=2))
     with pytest.raises(UsageError, match="leaves 5 of 300 blocks of a cache, and the largest prompt has"):
@@ -123,6 +128,7 @@ def test_cells_say_how_far_they_may_be_off(place: Path, capsys: pytest.CaptureFi
         ({"sample": "10"}, "'10' is no share of a log"),
         ({"sample": "100%"}, "no share of a log"),
         ({"sample": "0.001%"}, "keeps no lookup"),
+        ({"sample": "50%", "capacity": "30%"}, "and the whole log"),
         ({"sample": "50%", "growth": "2"}, "which this grid changes"),
         ({"sample": "50%", "tier": "2x", "capacity": "300"}, "a sample has no lower tier"),
     ],
