@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from run import AGENTIC, MOST_ACCESSES, ROOT, accesses, best_of, libcachesim_lru, timed
+from replays import AGENTIC, MOST_ACCESSES, ROOT, accesses, best_of, libcachesim_lru, timed
 
 from prefixledger import api
 from prefixledger.index import load

@@ -1,147 +1,152 @@
-"""Times index and replay on a block-hash log, and libCacheSim's LRU on the same accesses in the same run.
+"""Measures prefixledger beside what a user would take instead, and its cost against size: ``make bench``.
 
-    python benchmarks/run.py                     the agentic trace beside the checkout, else a generated week
-    python benchmarks/run.py LOG --block-size 64 any log that prefixledger reads without a map
+    python benchmarks/run.py                        three logs, four sizes: some 15 minutes on two idle cores
+    python benchmarks/run.py --week 100000          a shorter week, and sizes up to it: 5 minutes
+    python benchmarks/run.py --write                puts the table into benchmarks/README.md, too
 
-Prints a table and writes out/benchmark.json. Single figures depend on the machine; the ratios are taken within one run.
+Logs: the agentic and the conversation trace beside the checkout, and a generated week of sessions over shared prefixes. Every
+figure comes from a process of its own, one after the other; seconds are of the processor, so that a busy machine changes them
+little; peak memory is what the operating system saw. Compare within a run. Writes out/benchmark.json and out/benchmark.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
+import os
+import platform
+import subprocess
+import sys
 import tempfile
-import time
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import zstandard
+from replays import AGENTIC, ROOT, TRACES
+from week import BLOCK_SIZE, CAPACITY_BLOCKS, write_log
 
-from prefixledger import index, ingest
-from prefixledger.replay.chains import build_chains, build_paths
-from prefixledger.replay.extents import Traffic, replay_extents
-from prefixledger.samples import generator
-from prefixledger.workspace import Workspace
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-ROOT = Path(__file__).resolve().parents[1]
-AGENTIC = ROOT.parent / "shared" / "traces" / "weka_agentic_blk64.jsonl.zst"
-CAPACITY_BLOCKS = 200_000
-MOST_ACCESSES = 20_000_000  # libCacheSim reads 24 bytes an access from disk
-
-
-def best_of(runs: int, work: Callable[[], Any]) -> tuple[float, Any]:
-    """Return the shortest wall time of several runs, and the last result; one more run warms up."""
-    result = work()
-    times = []
-    for _ in range(runs):
-        start = time.perf_counter()
-        result = work()
-        times.append(time.perf_counter() - start)
-    return min(times), result
+RIVALS = ("libcachesim", "ordered-dict", "kvcache-simulator")
+SHARES = (8, 4, 2, 1)
+README, BEGIN, END = ROOT / "benchmarks" / "README.md", "<!-- the table of one run -->", "<!-- its end -->"
+TITLES = {
+    "ingest": "ingest, one process",
+    "duckdb": "DuckDB reads the same columns, one thread",
+    "replay": "replay, vLLM's rules",
+    "libcachesim": "libCacheSim, LRU",
+    "ordered-dict": "OrderedDict, LRU",
+    "kvcache-simulator": "kvcache-simulator, LRU, its core alone; hits of the last half",
+    "report": "report, from the log to HTML",
+}
 
 
-def timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    """Return the wall time of one run and its result."""
-    start = time.perf_counter()
-    result = work()
-    return time.perf_counter() - start, result
+def measured(task: str, log: Path, folder: Path, block_size: int, capacity: int) -> dict[str, Any]:
+    """Run a task and return what it found, with ``peak_bytes`` of its largest process, or ``failed``."""
+    command = [sys.executable, str(ROOT / "benchmarks" / "tasks.py"), task, log, folder, block_size, capacity]
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        child = subprocess.Popen([str(word) for word in command], stdout=out, stderr=err)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        err.seek(0)
+        if child.returncode:
+            lines = err.read().strip().splitlines() or [f"exit {child.returncode}"]
+            return {"failed": lines[-1]}
+        found: dict[str, Any] = json.loads(out.read().strip().splitlines()[-1])
+    return {**found, "peak_bytes": usage.ru_maxrss * 1024}
 
 
-def accesses(parent: np.ndarray, last_block: np.ndarray, most: int) -> tuple[np.ndarray, int]:
-    """Return the blocks that the first rows look up, in order, and the number of those rows."""
-    rows, total = [], 0
-    for last in last_block.tolist():
-        path, block = [], last
-        while block >= 0:
-            path.append(block)
-            block = int(parent[block])
-        if total + len(path) > most:
-            break
-        rows.append(np.array(path[::-1], np.int64))
-        total += len(path)
-    return np.concatenate(rows), len(rows)
+def logs(folder: Path, week: int, wanted: list[str]) -> list[tuple[str, Path, int, int]]:
+    """Return name, unpacked file, block size and capacity of each wanted log that is there."""
+    found = []
+    for name, packed, block_size, capacity in (
+        ("agentic", AGENTIC, 64, 200_000),
+        ("conversation", TRACES / "mooncake_conversation.jsonl.zst", 512, 16_384),
+    ):
+        if name in wanted and packed.exists():
+            path = folder / f"{name}.jsonl"
+            with packed.open("rb") as source, path.open("wb") as out:
+                zstandard.ZstdDecompressor(max_window_size=1 << 31).copy_stream(source, out)
+            found.append((f"{name} ({packed.name})", path, block_size, capacity))
+    if "week" in wanted:
+        path = folder / "week.jsonl"
+        write_log(path, week)
+        found.append((f"a generated week of {week:,} requests", path, BLOCK_SIZE, CAPACITY_BLOCKS))
+    return found
 
 
-def libcachesim_lru(blocks: np.ndarray, capacity: int, folder: Path) -> tuple[float, float]:
-    """Return wall seconds and hit ratio of libCacheSim's LRU over the accesses."""
-    import libcachesim
-
-    layout = np.dtype([("time", "<u4"), ("object", "<u8"), ("size", "<u4"), ("next", "<i8")])
-    records = np.zeros(len(blocks), layout)
-    records["time"], records["object"], records["size"], records["next"] = 1, blocks + 1, 1, -2
-    path = folder / "accesses.oracleGeneral.bin"
-    records.tofile(path)
-    reader = libcachesim.TraceReader(
-        trace=str(path),
-        trace_type=libcachesim.TraceType.ORACLE_GENERAL_TRACE,
-        reader_init_params=libcachesim.ReaderInitParam(ignore_obj_size=True),
-    )
-    cache = libcachesim.LRU(cache_size=capacity)
-    seconds, (miss_ratio, _) = timed(lambda: cache.process_trace(reader))
-    return seconds, 1.0 - float(miss_ratio)
+def compared(log: Path, folder: Path, block_size: int, capacity: int) -> dict[str, Any]:
+    """Measure every task on one log."""
+    folder.mkdir()
+    found = {task: measured(task, log, folder, block_size, capacity) for task in TITLES}
+    ours, read = found["ingest"], found["duckdb"]
+    ratios = {"ingest_speed_of_duckdb": read["seconds"] / ours["seconds"]}
+    for rival in RIVALS:
+        if "seconds" in found[rival]:
+            ratios[f"replay_times_{rival}"] = found[rival]["seconds"] / found["replay"]["seconds"]
+    return {"tasks": found, "ratios": ratios}
 
 
-def measure(log: Path, block_size: int, folder: Path, map_file: Path | None) -> dict[str, Any]:
-    """Run every stage once, the kernels several times, and return the figures."""
-    workspace = Workspace(folder / "workspace")
-    options = ingest.IngestOptions(block_size=None if map_file else block_size, map_file=map_file, jobs=1)
-    ingest_s, _ = timed(lambda: ingest.run([str(log)], workspace, options))
-    index_s, _ = timed(lambda: index.update(workspace))
-    loaded = index.load(workspace)
-    forest, requests = loaded.forest, loaded.requests
-    last_block = requests["last_block"].fill_null(-1).to_numpy().astype(np.int64)
-    prompt = requests["prompt_tokens"].to_numpy().astype(np.int64)
-    lookups = int((prompt // block_size).sum())
-    chain_s, (chains, paths) = best_of(
-        3, lambda: (built := build_chains(forest.parent), build_paths(built, last_block))
-    )
+def exponent(sizes: list[int], costs: list[float]) -> float:
+    """Return the slope of cost against size on logarithmic axes: 1 is linear."""
+    return float(np.polyfit(np.log(sizes), np.log(costs), 1)[0])
 
-    def traffic(rows: int) -> Traffic:
-        return Traffic(
-            arrival_us=np.arange(rows, dtype=np.int64),
-            replica=np.zeros(rows, np.int32),
-            prompt_tokens=prompt[:rows],
-            keyed_blocks=prompt[:rows] // block_size,
-            path_offset=paths.offset[: rows + 1],
-            path_chain=paths.chain,
-        )
 
-    def replay(rows: int) -> Callable[[], Any]:
-        given = traffic(rows)
-        return lambda: replay_extents(
-            given, chains.chain_length, block_size=block_size, replicas=1, capacity_blocks=CAPACITY_BLOCKS
-        )
-
-    replay_s, replayed = best_of(7, replay(len(prompt)))
-    blocks, rows = accesses(forest.parent, last_block, MOST_ACCESSES)
-    part_s, part = best_of(7, replay(rows))
-    rival_s, rival_ratio = libcachesim_lru(blocks, CAPACITY_BLOCKS, folder)
+def scaled(largest: int, folder: Path) -> dict[str, Any]:
+    """Make reports of weeks of four sizes."""
+    rows = []
+    for share in SHARES:
+        log = folder / "size.jsonl"
+        write_log(log, largest // share)
+        found = measured("report", log, folder, BLOCK_SIZE, CAPACITY_BLOCKS)
+        rows.append({"requests": largest // share, **found})
+        print(json.dumps(rows[-1]), flush=True)
+    sizes = [row["requests"] for row in rows]
     return {
-        "log": log.name,
-        "requests": len(prompt),
-        "block_lookups": lookups,
-        "distinct_blocks": len(forest.parent),
-        "chains": len(chains.chain_length),
-        "capacity_blocks": CAPACITY_BLOCKS,
-        "hit_blocks": int(replayed.hit_blocks.sum()),
-        "ingest_s": ingest_s,
-        "index_s": index_s,
-        "chains_s": chain_s,
-        "replay_s": replay_s,
-        "index_lookups_per_s": lookups / (ingest_s + index_s),
-        "replay_lookups_per_s": lookups / replay_s,
-        "same_accesses": len(blocks),
-        "same_accesses_replay_s": part_s,
-        "same_accesses_hit_rate": float(part.hit_blocks.sum() / len(blocks)),
-        "libcachesim_lru_s": rival_s,
-        "libcachesim_lru_hit_rate": rival_ratio,
-        "replay_over_libcachesim": rival_s / part_s,
-        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "sizes": rows,
+        "time_exponent": exponent(sizes, [row["seconds"] for row in rows]),
+        "memory_exponent": exponent(sizes, [row["peak_bytes"] for row in rows]),
     }
+
+
+def table(figures: dict[str, Any]) -> str:
+    """Return the figures as Markdown."""
+    machine = figures["machine"]
+    when = f"{machine['date']}, {machine['cores']} cores, {machine['processor']}, Python {machine['python']}"
+    load = f"load {machine['load_before']} before and {machine['load_after']} after"
+    out = [f"{when}, {load}. Seconds of the processor; MiB at the peak.\n"]
+    for name, found in figures["logs"].items():
+        tasks, rows = found["tasks"], found["tasks"]["replay"]["rows"]
+        out.append(
+            f"**{name}**, replays over its first {rows:,} requests, {tasks['replay']['accesses']:,} blocks\n"
+        )
+        out.append("| | CPU s | MiB | hit rate | ratio |\n|---|---:|---:|---:|---:|")
+        for task, title in TITLES.items():
+            one = tasks[task]
+            if "failed" in one:
+                out.append(f"| {title} | failed: {one['failed']} | | | |")
+                continue
+            hits = f"{100 * one['hit_rate']:.2f} %" if "hit_rate" in one else ""
+            ratio = found["ratios"].get(f"replay_times_{task}")
+            shown = f"{ratio:,.0f} times the replay" if ratio else ""
+            if task == "ingest":
+                shown = f"{found['ratios']['ingest_speed_of_duckdb']:.2f} of the speed of DuckDB"
+            out.append(
+                f"| {title} | {one['seconds']:.3g} | {one['peak_bytes'] / 2**20:,.0f} | {hits} | {shown} |"
+            )
+        out.append("")
+    scale = figures["scale"]
+    out.append("| requests | log MB | report, CPU s | µs a request | peak MiB |\n|---:|---:|---:|---:|---:|")
+    for row in scale["sizes"]:
+        each = 1e6 * row["seconds"] / row["requests"]
+        out.append(
+            f"| {row['requests']:,} | {row['log_bytes'] / 1e6:.0f} | {row['seconds']:.1f} | {each:.0f} | {row['peak_bytes'] / 2**20:,.0f} |"
+        )
+    out.append(
+        f"\nTime grows with the power {scale['time_exponent']:.2f} of the size, memory with {scale['memory_exponent']:.2f}."
+    )
+    return "\n".join(out) + "\n"
 
 
 def main() -> None:
@@ -149,21 +154,48 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("log", nargs="?", type=Path)
-    parser.add_argument("--block-size", type=int, default=64)
+    parser.add_argument("--week", type=int, default=1_000_000, help="requests of the generated week")
+    parser.add_argument(
+        "--logs", default="agentic,conversation,week", help="those of the three that are measured"
+    )
+    parser.add_argument("--write", action="store_true", help="put the table into benchmarks/README.md")
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "out" / "benchmark.json")
     given = parser.parse_args()
+    processor = next(
+        (
+            line.split(":")[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if "model name" in line
+        ),
+        platform.machine(),
+    )
+    machine = {
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "cores": os.cpu_count(),
+        "processor": processor,
+        "python": platform.python_version(),
+        "load_before": round(os.getloadavg()[0], 1),
+    }
+    figures: dict[str, Any] = {"machine": machine, "logs": {}}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        log, map_file = given.log or AGENTIC, None
-        if not log.exists():
-            log = generator("story").write(folder / "story.jsonl")
-            map_file = ROOT / "sample_traces" / "story.map.toml"
-        figures = measure(log, given.block_size, folder, map_file)
+        for number, (title, log, block_size, capacity) in enumerate(
+            logs(folder, given.week, given.logs.split(","))
+        ):
+            figures["logs"][title] = compared(log, folder / str(number), block_size, capacity)
+            print(json.dumps({title: figures["logs"][title]}), flush=True)
+            log.unlink()
+        figures["scale"] = scaled(given.week, folder)
+    machine["load_after"] = round(os.getloadavg()[0], 1)
     given.output.parent.mkdir(parents=True, exist_ok=True)
     given.output.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-    for name, value in figures.items():
-        print(f"{name:28} {value:>20,.4g}" if isinstance(value, float) else f"{name:28} {value:>20}")
+    text = table(figures)
+    given.output.with_suffix(".md").write_text(text, encoding="utf-8")
+    if given.write:
+        whole = README.read_text(encoding="utf-8")
+        before, after = whole.split(BEGIN)[0], whole.split(END)[1]
+        README.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}", encoding="utf-8")
+    print("\n" + text, end="")
 
 
 if __name__ == "__main__":
