@@ -103,11 +103,12 @@ def scaled(largest: int, folder: Path) -> dict[str, Any]:
         rows.append({"requests": largest // share, **found})
         print(json.dumps(rows[-1]), flush=True)
     sizes = [row["requests"] for row in rows]
-    return {
-        "sizes": rows,
-        "time_exponent": exponent(sizes, [row["seconds"] for row in rows]),
-        "memory_exponent": exponent(sizes, [row["peak_bytes"] for row in rows]),
-    }
+    figures: dict[str, Any] = {"sizes": rows}
+    for name, key in (("time", "seconds"), ("memory", "peak_bytes")):
+        costs = [row[key] for row in rows]
+        figures[f"{name}_exponent"] = exponent(sizes, costs)
+        figures[f"{name}_exponent_of_last_doubling"] = exponent(sizes[-2:], costs[-2:])
+    return figures
 
 
 def table(figures: dict[str, Any]) -> str:
@@ -143,9 +144,11 @@ def table(figures: dict[str, Any]) -> str:
         out.append(
             f"| {row['requests']:,} | {row['log_bytes'] / 1e6:.0f} | {row['seconds']:.1f} | {each:.0f} | {row['peak_bytes'] / 2**20:,.0f} |"
         )
-    out.append(
-        f"\nTime grows with the power {scale['time_exponent']:.2f} of the size, memory with {scale['memory_exponent']:.2f}."
-    )
+    for name in ("time", "memory"):
+        fit, last = scale[f"{name}_exponent"], scale[f"{name}_exponent_of_last_doubling"]
+        out.append(
+            f"\n{name.capitalize()} grows with the power {fit:.2f} of the size, {last:.2f} in the last doubling."
+        )
     return "\n".join(out) + "\n"
 
 
