@@ -55,11 +55,12 @@ def test_shares_of_turns_are_the_same_in_every_order() -> None:
                 "request_row": at[::order], "started_at": pa.array(at[::order], pa.timestamp("s", "UTC")),
                 "conversation": talk[::order], "prompt_tokens": prompt[::order], "hit_tokens": hit[::order],
                 "observed_hit_tokens": pa.nulls(len(rows), pa.int64()),
-                "release": pa.array(["v1"] * len(rows)), "client": words, "model": words, "replica": words,
+                "release": pa.array(["v1"] * len(rows)), "client": words, "model": words, "replica": words, "tenant": words,
             }
         )  # fmt: skip
         with Session(2) as session:
-            session.bind({"asked": asked})
+            sessions = pa.table({"request_row": at, "session_id": words})
+            session.bind({"asked": asked, "sessions": sessions})
             session.run(["85_investigate/pairs"])
             found.append(session.table("pairs").to_pylist())
     assert found[0] == found[1]
