@@ -40,7 +40,12 @@ def expected(prompts: list[bytes]) -> list[int]:
     """Compare every prompt with all before it, letter by letter: the blocks that an unlimited vLLM cache would have."""
     found = []
     for at, prompt in enumerate(prompts):
-        most = max((_common(prompt, other) for other in prompts[:at]), default=0)
+        most = 0
+        for other in reversed(
+            prompts[:at]
+        ):  # the last are the most alike; none that differs before has more in common
+            if other.startswith(prompt[: most + 1]):
+                most = max(most, _common(prompt, other))
         tokens = max(len(prompt) * BLOCK_TOKENS // BLOCK_BYTES, 1)
         found.append(min(most // BLOCK_BYTES, (tokens - 1) // BLOCK_TOKENS))
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
@@ -22,6 +23,7 @@ from stage_support import MINUTE, SECOND, write_workspace
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from prefixledger.replay import ReplaySummary
     from prefixledger.report.view import ReportView
     from prefixledger.workspace import Workspace
 
@@ -57,15 +59,21 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     return made
 
 
-def built(workspace: Workspace, window: Window) -> ReportView:
-    """Replay two scenarios and build."""
+@cache
+def _replays(workspace: Workspace) -> list[ReplaySummary]:
+    """Replay two scenarios, once for all windows."""
     restart = Event(at=us_datetime(60 * MINUTE + SECOND), kind="restart", replica="r1", note="node drained")
     replays = []
     for name, capacity in (("as-is", "36 blocks"), ("large", "unlimited")):
         scenario = parse_scenario(f'name = "{name}"\n[cache]\ncapacity = "{capacity}"\n')
         replays.append(replay.run(workspace, scenario, events=(restart,)))
         attribute.run(workspace, name)
-    return report.build(workspace, replays, window)
+    return replays
+
+
+def built(workspace: Workspace, window: Window) -> ReportView:
+    """Build a report of two scenarios."""
+    return report.build(workspace, _replays(workspace), window)
 
 
 @pytest.fixture(scope="module")
