@@ -67,3 +67,9 @@ def write(shared: str, n_bytes: int) -> int:
 def padded(shared: str, item: int) -> bytes:
     """Return what is shared as bytes, too large to travel without the object store."""
     return shared.encode() if item >= 0 else b""
+
+
+def slow(shared: object, item: int) -> tuple[int, int]:  # noqa: ARG001
+    """Return the item and the process, after a while."""
+    time.sleep(0.4)
+    return item, os.getpid()
