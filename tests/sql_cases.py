@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from facts import at
 from prefixledger import schema, schema_contents, schema_curves, schema_engines
-from prefixledger.attribute import inputs, turns
+from prefixledger.attribute import inputs, investigate, turns
 from prefixledger.attribute import tables as books
 from support import ROOT
 
@@ -56,6 +56,7 @@ _MADE_IN_PYTHON = {
     "keeping": ("pool", "interval_us", "most_calls"),
     "salts": ("request_row", "cache_salt"),
     "sessions": ("request_row", "session_id"),
+    "lives": ("request_row", *investigate._OF_LIVES),
     "prices": (
         "pool",
         "provider",
@@ -94,7 +95,7 @@ _TYPES = {
         "previous_model", "previous_adapter",
     ): pa.string(),
     (
-        "other_replica", "more_capacity", "longer_ttl", "stable_prefix", "busiest", "one_salt", "elsewhere", "hit", "counts_writes",
+        "opens", "other_replica", "more_capacity", "longer_ttl", "stable_prefix", "busiest", "one_salt", "elsewhere", "hit", "counts_writes",
         "warming_up",
         "observed", "capped", "own", "resident", "changed", "outlived", "reset",
     ): pa.bool_(),

@@ -46,6 +46,7 @@ _TABLES = (
     "85_investigate/pairs",
     "85_investigate/paces",
     "85_investigate/floors",
+    "85_investigate/pressures",
     "85_investigate/splits",
     "85_investigate/side_channels",
 )
@@ -59,6 +60,7 @@ _SHARED_STEPS = (
     "60_marts/resets",
 )
 _FILES = ("lookups", "segments", "events", "replicas", "shared", "lookup_shared")
+_OF_LIVES = ("model", "replica", "started_at", "first_token_at", "finished_at")
 _LEAST_REQUESTS = 50
 """Lookups of a value below which nothing is said of it."""
 _MOST = 0.8
@@ -129,10 +131,11 @@ def _bind(session: Session, workspace: Workspace, folder: Path, scenario: Scenar
         raise UsageError(f"replay {folder.name!r} has no books", hint="run prefixledger replay again")
     session.bind({file: pq.read_table(folder / f"{file}.parquet") for file in _FILES})
     session.bind({"requests": read_requests(workspace, scenario)})
-    told = load(workspace, columns=["cache_salt", "session_id"], keys=False).requests
+    told = load(workspace, columns=["cache_salt", "session_id", *_OF_LIVES], keys=False).requests
     told = told.append_column("request_row", pa.array(range(len(told)), pa.int64()))
     session.bind({"salts": told.select(["request_row", "cache_salt"])})
     session.bind({"sessions": told.select(["request_row", "session_id"])})
+    session.bind({"lives": told.select(["request_row", *_OF_LIVES])})
 
 
 def _look(session: Session, name: str, scenario: Scenario, asked: _Asked) -> Investigation:
@@ -173,6 +176,7 @@ def _look(session: Session, name: str, scenario: Scenario, asked: _Asked) -> Inv
             None if ttl_us is None else ttl_us / 1e6,
             rerouted,
             session.table("floors").to_pylist(),
+            session.table("pressures").to_pylist(),
         ),
         burdens=burdens,
         carriers=carriers,

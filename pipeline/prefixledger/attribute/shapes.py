@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +34,7 @@ def shapes(
     ttl_s: float | None,
     rerouted: Sequence[Nearby],
     floors: Sequence[dict[str, Any]] = (),
+    pressures: Sequence[dict[str, Any]] = (),
 ) -> tuple[str, ...]:
     """Say what the log as a whole looks like.
 
@@ -42,9 +44,16 @@ def shapes(
         ttl_s: Lifetime of the pool's cache; None has none, or several.
         rerouted: Moments at which conversations stopped or began to stay on their replica.
         floors: Of ``85_investigate/floors``.
+        pressures: Of ``85_investigate/pressures``.
     """
     routing = [f"routing changed at {moment(each.at)}: {each.name}" for each in rerouted]
-    found = (() if whole is None else _at_peak(whole), _too_late(paces, ttl_s), routing, _floors(floors))
+    found = (
+        () if whole is None else _at_peak(whole),
+        _too_late(paces, ttl_s),
+        routing,
+        _floors(floors),
+        _alone(pressures),
+    )
     return tuple(chain.from_iterable(found))
 
 
@@ -97,3 +106,44 @@ def _floors(floors: Sequence[dict[str, Any]]) -> Iterator[str]:
             f"conversation{'' if talks == 1 else 's'}, {row['lost_tokens']:,} tokens in all: what stands before that stays, and "
             "something right behind it changes or goes; what it is, only the text of the prompts can tell"
         )
+
+
+def _alone(pressures: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Say where nothing is read by requests that run alone while like ones beside others read: capacity does the reverse."""
+    engines = list(dict.fromkeys((row["pool"], row["model"]) for row in pressures))
+    for engine in engines:
+        mine = [row for row in pressures if (row["pool"], row["model"]) == engine]
+        like: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+        for row in mine:
+            like.setdefault((row["opens"], row["age_class"], row["from_tokens"]), []).append(row)
+        alone = sum(row["requests"] for row in mine if not row["others_from"])
+        if any(row["requests_with_read"] for row in mine if not row["others_from"]):
+            continue
+        # The chance that of all who read none is one that ran alone, if that had nothing to do with it: the product
+        # over classes of like requests, each of which has as many readers as it has.
+        chance = prod(_none_alone(rows) for rows in like.values())
+        if chance * len(engines) > _SURE:
+            continue
+        yield (
+            f"reads rise with load: {engine[1] or 'the service'} reads nothing for {alone:,} requests that ran alone, although the "
+            f"replay finds something for each, but {_beside(mine)} (chance {chance:.1g} among like requests): that is how the "
+            "engine runs, not capacity, which would take more from the busy; which of its modes, only its settings can tell"
+        )
+
+
+def _none_alone(like: Sequence[dict[str, Any]]) -> float:
+    requests = sum(row["requests"] for row in like)
+    readers = sum(row["requests_with_read"] for row in like)
+    alone = sum(row["requests"] for row in like if not row["others_from"])
+    return float(scipy.stats.hypergeom.pmf(0, requests, readers, alone))
+
+
+def _beside(rows: Sequence[dict[str, Any]]) -> str:
+    shares = []
+    for least in sorted({row["others_from"] for row in rows} - {0}):
+        mine = [row for row in rows if row["others_from"] == least]
+        requests = sum(row["requests"] for row in mine)
+        others = "1 other" if least == 1 else f"{least:,} to {2 * least - 1:,} others"
+        share = sum(row["requests_with_read"] for row in mine) / requests
+        shares.append(f"for {share:.0%} of {requests:,} beside {others}")
+    return ", ".join(shares)

@@ -173,6 +173,32 @@ def test_reads_that_snap_back_to_one_length_are_a_floor(usage_alone: Investigati
     assert usage_alone.burdens == ()
 
 
+def served(model: str, alone: int, beside: int) -> list[dict[str, Any]]:
+    """Return requests of ten seconds that share a prefix, 30 one by one and 24 in eights, and what they report."""
+    head = ids(len(model), 10)
+    return [
+        ask(at_s * SECOND, f"{model}{n}", (*head, head[0] + 100 + n), model=model, usage_state="present", provider="vllm",
+            cached_tokens_observed=read, finished_at=(at_s + 10) * SECOND)
+        for n, (at_s, read) in enumerate([*((60 * n, alone) for n in range(30)), *((2_000 + 60 * (n // 8), beside) for n in range(24))])
+    ]  # fmt: skip
+
+
+def test_reads_that_need_company_are_a_mode_not_capacity(tmp_path: Path) -> None:
+    """Alone nothing is read, among eight a tenth; where a reader ran alone, too, or nobody reads, nothing is said."""
+    one_alone = served("chance", 0, 16)
+    one_alone[20]["cached_tokens_observed"] = 16
+    rows = [
+        *served("hybrid", 0, 16),
+        *one_alone,
+        *served("off", 0, 0),
+        *served("clean", 160, 160),
+    ]
+    found = investigated(tmp_path, sorted(rows, key=lambda row: row["at_us"]), PLAIN)
+    (told,) = [shape for shape in found.shapes if shape.startswith("reads rise with load")]
+    assert "hybrid reads nothing for 29 requests that ran alone" in told
+    assert "but for 100% of 24 beside 4 to 7 others" in told
+
+
 def test_a_resume_is_told_by_pairs_of_equal_gaps(tmp_path: Path) -> None:
     """Ten minutes in the same process hit what was there, ten minutes and a new process do not."""
     (pair,) = [each for each in investigated(tmp_path, resumed(), PLAIN).matched if each.field == "client"]
