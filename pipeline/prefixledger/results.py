@@ -32,6 +32,14 @@ _BOOKS = ("lookups", "segments", "misses")
 """Tables of a replay that most questions need."""
 
 
+def _book(totals: Mapping[str, Any], misses: Mapping[str, int]) -> Book:
+    """Return the account that the totals of a cell, or of the twin of a report, are."""
+    from prefixledger.report.books import Book
+
+    asked, hits = int(totals["prompt_tokens"] or 0), int(totals["hit_tokens"] or 0)
+    return Book("all", int(totals["requests"] or 0), 0, asked, 0, hits, misses)
+
+
 @dataclass(frozen=True, slots=True)
 class ReplayResult(Tabled):
     """What the verb ``replay`` did.
@@ -195,6 +203,17 @@ class WhatIfResult(Tabled):
     def _frames(self) -> Frames:
         return {"cells": self._cells, "replicas": self._replicas}
 
+    def account(self) -> tuple[str, ...]:
+        """Return the closing account of the baseline, beside that of the best combination if one was replayed, as plain text."""
+        from prefixledger.report.summary import accounts_of, set_out
+        from prefixledger.report.whatif_page import best_of
+
+        best = best_of(self.cells)
+        named = [("baseline", self.cells[0]), *([("best", best)] if best is not None else [])]
+        return set_out(
+            accounts_of(*((name, _book(one.totals, one.misses["by_cause"])) for name, one in named))
+        )
+
     def _cells(self) -> pl.DataFrame:
         from prefixledger.report.cell_rows import csv_rows
 
@@ -236,6 +255,15 @@ class InvestigateResult(Tabled):
     ingest: IngestSummary | None
     found: Investigation
     html: Path | None = None
+
+    def account(self) -> tuple[str, ...]:
+        """Return the closing account of what was looked at, as plain text."""
+        from prefixledger.report.books import Book
+        from prefixledger.report.summary import account_of, set_out
+
+        one = self.found
+        book = Book("all", one.requests, 0, one.prompt_tokens, 0, one.hit_tokens, one.misses)
+        return set_out(account_of(book))
 
     def _frames(self) -> Frames:
         from prefixledger.attribute import investigated as kinds
@@ -289,6 +317,13 @@ class CompareResult(Tabled):
     comparison: Compared
     html: Path | None
     twins: tuple[Mapping[str, Any], Mapping[str, Any]] = field(repr=False)
+
+    def account(self) -> tuple[str, ...]:
+        """Return the closing accounts of both beside each other, as plain text."""
+        from prefixledger.report.summary import accounts_of, set_out
+
+        first, second = (_book(twin["totals"], twin["misses"]["by_cause"]) for twin in self.twins)
+        return set_out(accounts_of(("first", first), ("second", second)))
 
     def _frames(self) -> Frames:
         from prefixledger.report.comparison import GroupMoved, Moved

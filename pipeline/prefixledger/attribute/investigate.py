@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from prefixledger.attribute.change_points import ENOUGH_SLICES
@@ -61,6 +62,7 @@ _SHARED_STEPS = (
 )
 _FILES = ("lookups", "segments", "events", "replicas", "shared", "lookup_shared")
 _OF_LIVES = ("model", "replica", "started_at", "first_token_at", "finished_at")
+_ACCOUNT = ("prompt_tokens", "hit_tokens", *(f"miss_{cause}_tokens" for cause in CAUSES))
 _LEAST_REQUESTS = 50
 """Lookups of a value below which nothing is said of it."""
 _MOST = 0.8
@@ -155,17 +157,18 @@ def _look(session: Session, name: str, scenario: Scenario, asked: _Asked) -> Inv
     channels = tuple(SideChannel(**row) for row in session.table("side_channels").to_pylist())
     recoveries = _recoveries(session.table("resets").to_pylist(), session.table("recovery").to_pylist())
     problem = _problem(whole, tested, asked)
-    prompt = 0 if whole is None else int(whole.prompt.sum())
+    windowed = session.table("windowed")
+    prompt, hits, *missed = (int(pc.sum(windowed[name]).as_py() or 0) for name in _ACCOUNT)
     return Investigation(
         scenario=name,
         begin=us_datetime(asked.window.from_us),
         end=us_datetime(asked.window.to_us),
         slice_s=asked.width_us / 1e6,
-        requests=session.table("windowed").num_rows,
+        requests=windowed.num_rows,
         prompt_tokens=prompt,
-        hit_rate=None
-        if whole is None or not prompt
-        else float((whole.rates[HIT] * whole.prompt).sum() / prompt),
+        hit_tokens=hits,
+        misses=dict(zip(CAUSES, missed, strict=True)),
+        hit_rate=hits / prompt if prompt else None,
         series_tested=tested,
         verdict=_verdict(seen, burdens, carriers, compared, problem),
         problem=problem,

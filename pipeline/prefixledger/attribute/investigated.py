@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
     from decimal import Decimal
 
@@ -238,6 +239,8 @@ class Investigation:
         slice_s: Width of a slice.
         requests: Lookups.
         prompt_tokens: Their tokens.
+        hit_tokens: Of these found.
+        misses: The others by cause; with the hits they are the prompt.
         hit_rate: Hits among them; None without tokens.
         series_tested: Series that were looked through.
         verdict: The whole in a few sentences.
@@ -261,6 +264,8 @@ class Investigation:
     slice_s: float
     requests: int
     prompt_tokens: int
+    hit_tokens: int
+    misses: Mapping[str, int]
     hit_rate: float | None
     series_tested: int
     verdict: tuple[str, ...]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from prefixledger.cli.console import data_console, fitted
-from prefixledger.cli.results import say_inputs
+from prefixledger.cli.results import say_account, say_inputs
 from prefixledger.cli.show import plain, print_json, print_table
 from prefixledger.config.grid import told
 from prefixledger.report.cell_rows import csv_rows, currencies_of
@@ -42,6 +42,8 @@ def say_cells(result: WhatIfResult, talk: Talk, *, form: str) -> None:
         talk: How much is said.
         form: ``table``, ``csv`` or ``json``.
     """
+    from prefixledger.report import whatif_page
+
     if result.ingest is not None:
         say_inputs(result.ingest, talk)
     for note in result.notes:
@@ -59,10 +61,12 @@ def say_cells(result: WhatIfResult, talk: Talk, *, form: str) -> None:
         _write_csv(result.cells)
     else:
         _print_cells(result.cells, talk)
+        say_account(result.account())
+        talk.say(whatif_page.sentence(result.cells))
 
 
 def _print_cells(cells: tuple[Cell, ...], talk: Talk) -> None:
-    from prefixledger.report import ranking, whatif_page
+    from prefixledger.report import ranking
     from prefixledger.report.cheapest import cheapest
 
     console = data_console()
@@ -125,7 +129,6 @@ def _print_cells(cells: tuple[Cell, ...], talk: Talk) -> None:
         click.echo(fitted(best, sys.stdout))
     if "routing" in axes:
         _say_ranking(groups, cells)
-    talk.say(whatif_page.sentence(cells))
 
 
 def _groups(cells: tuple[Cell, ...]) -> dict[str, list[int]]:

@@ -52,6 +52,7 @@ def compare(ctx: click.Context, /, as_json: bool, **options: Any) -> None:
 def _say(result: CompareResult, talk: Talk, *, as_json: bool) -> None:
     """Print the figures on stdout, the answer last on stderr."""
     from prefixledger.cli.console import data_console
+    from prefixledger.cli.results import say_account
     from prefixledger.cli.show import print_json, print_table
 
     found = result.comparison
@@ -63,6 +64,7 @@ def _say(result: CompareResult, talk: Talk, *, as_json: bool) -> None:
             (m.name, m.before, m.after, m.change, words[m.better]) for m in (*found.figures, *found.causes)
         ]
         print_table(data_console(), ("", "first", "second", "change", ""), rows, right=(1, 2, 3))
+        say_account(result.account())
     for note in found.notes:
         talk.say(note)
     if found.low is not None and found.high is not None:

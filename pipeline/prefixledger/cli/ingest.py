@@ -54,5 +54,8 @@ def ingest(ctx: click.Context, /, sources: tuple[Path, ...], as_json: bool, **op
         results.say_inputs(summary, talk)
         if as_json:
             show.print_json(summary)
+            return
+        results.say_records(summary)
+        talk.say(f"next: prefixledger report --workspace {options['workspace']}")
 
     results.finish(verb, say)

@@ -37,6 +37,11 @@ def say(result: InvestigateResult, talk: Talk, *, as_json: bool) -> None:
         print_json(result.found)
     else:
         _print(result.found)
+        click.echo("")
+        results.say_account(result.account())
+        click.echo("")
+        for each in result.found.verdict:
+            _line(each, "- ")
     if result.html is not None:
         talk.say(f"page: {result.html}")
 
@@ -47,9 +52,6 @@ def _print(found: Investigation) -> None:
         f"{found.scenario}: {found.requests:,} lookups, {found.prompt_tokens:,} prompt tokens, hit rate {rate}, "
         f"{_time(found.begin)} to {_time(found.end)}, slices of {found.slice_s:,.0f} s, {found.series_tested} series"
     )
-    click.echo("")
-    for each in found.verdict:
-        _line(each, "- ")
     for shape in found.shapes:
         _line(shape, "- ")
     for incident in found.incidents:

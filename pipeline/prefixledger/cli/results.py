@@ -27,6 +27,16 @@ def say_inputs(summary: IngestSummary, talk: Talk) -> None:
         talk.say(message)
 
 
+def say_records(summary: IngestSummary) -> None:
+    """Print the closing account of records on stdout; which of their tokens hit, a replay says."""
+    from prefixledger.report.numbers import percent, whole
+    from prefixledger.report.summary import set_out
+
+    counts = {"records": summary.records, **summary.shares}
+    rows = ((name, whole(count), percent(count / summary.records)) for name, count in counts.items())
+    say_account(set_out(tuple(rows)) if summary.records else ())
+
+
 def say_replays(result: ReplayResult, talk: Talk, *, as_json: bool) -> None:
     """Print one row per scenario, or all as JSON, on stdout, and the notes of each on stderr."""
     if result.ingest is not None:
@@ -58,9 +68,15 @@ def say_replays(result: ReplayResult, talk: Talk, *, as_json: bool) -> None:
     first = result.replays[0].name
     if len(result.replays) > 1:
         talk.say(f"the account of {first}:")
-    click.echo(fitted("\n".join(result.account(first)), sys.stdout))
+    say_account(result.account(first))
     sql = "SELECT cause, sum(tokens) FROM misses GROUP BY ALL"
     talk.say(f'next: prefixledger query "{sql}" --workspace {result.workspace}')
+
+
+def say_account(lines: tuple[str, ...]) -> None:
+    """Print what a verb closes with, on stdout: the account, and where there is one the verdict below it."""
+    if lines:
+        click.echo(fitted("\n".join(lines), sys.stdout))
 
 
 def _rate(one: ReplaySummary) -> str:

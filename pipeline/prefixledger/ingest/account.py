@@ -159,6 +159,12 @@ class IngestSummary(Tabled):
         """Rejects of all inputs."""
         return sum(account.rejected for account in self.inputs)
 
+    @property
+    def shares(self) -> Mapping[str, int]:
+        """What became of the records of all inputs, those ways that some went; they sum to the records."""
+        sums = {name: sum(getattr(one, name) for one in self.inputs) for name in _SHARES}
+        return {name: count for name, count in sums.items() if count or name == "kept"}
+
     def _frames(self) -> Mapping[str, Callable[[], pl.DataFrame]]:
         return {"inputs": partial(objects_frame, self.inputs, InputAccount)}
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from prefixledger.report.advice_parts import advice_lines
 from prefixledger.report.books import rate
 from prefixledger.report.glossary import cause_name
-from prefixledger.report.numbers import NO_VALUE, clean, percent, whole
+from prefixledger.report.numbers import clean, percent, whole
 from prefixledger.report.verdict import verdict
 from prefixledger.schema import CAUSES
 
@@ -45,32 +45,49 @@ class Summary:
         return tuple(found)
 
 
-def account_of(book: Book) -> tuple[tuple[str, str, str], ...]:
-    """Return an account as lines of what, tokens and share; nothing without lookups."""
-    if not book.requests:
+def accounts_of(*named: tuple[str, Book]) -> tuple[tuple[str, ...], ...]:
+    """Return accounts beside each other: a line of names, then of each line what it is, and tokens and share of each account.
+
+    A cause that none of them has is left out, as in ``account_of``; nothing where one has no lookups.
+    """
+    books = [book for _, book in named]
+    if not all(book.requests for book in books):
         return ()
-    asked = book.prompt_tokens
+    causes = [cause for cause in CAUSES if any(book.misses.get(cause) for book in books)]
+    lines = [("asked", [book.prompt_tokens for book in books]), ("hits", [book.hit_tokens for book in books])]
+    lines += [(cause_name(cause), [book.misses.get(cause, 0) for book in books]) for cause in causes]
+    lines += [("not accounted for", [book.residual_tokens for book in books])]
+    head = ("", *(cell for name, _ in named for cell in (name, "")))
     return (
-        ("asked", whole(asked), percent(rate(asked, asked))),
-        ("hits", whole(book.hit_tokens), percent(book.token_hit_rate)),
+        head,
         *(
-            (cause_name(cause), whole(book.misses[cause]), percent(rate(book.misses[cause], asked)))
-            for cause in CAUSES
-            if book.misses.get(cause)
-        ),
-        (
-            "not accounted for",
-            whole(book.residual_tokens),
-            percent(rate(book.residual_tokens, asked)) if asked else NO_VALUE,
+            (
+                what,
+                *(
+                    cell
+                    for count, book in zip(tokens, books, strict=True)
+                    for cell in (whole(count), percent(rate(count, book.prompt_tokens)))
+                ),
+            )
+            for what, tokens in lines
         ),
     )
 
 
-def set_out(account: tuple[tuple[str, str, str], ...]) -> tuple[str, ...]:
-    """Return the lines of an account below each other."""
-    widths = [max((len(row[column]) for row in account), default=0) for column in range(3)]
+def account_of(book: Book) -> tuple[tuple[str, str, str], ...]:
+    """Return an account as lines of what, tokens and share; nothing without lookups."""
+    return tuple((what, tokens, share) for what, tokens, share in accounts_of(("", book))[1:])
+
+
+def set_out(account: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
+    """Return the lines of an account, or of several beside each other, below each other."""
+    widths = [max(map(len, column)) for column in zip(*account, strict=True)]
     return tuple(
-        f"{name:<{widths[0]}}  {tokens:>{widths[1]}}  {share:>{widths[2]}}" for name, tokens, share in account
+        "  ".join(
+            f"{cell:>{width}}" if number else f"{cell:<{width}}"
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in account
     )
 
 

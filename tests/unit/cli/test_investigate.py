@@ -94,8 +94,12 @@ def test_a_quiet_log_has_no_incident(tmp_path: Path, capsys: pytest.CaptureFixtu
     found = json.loads(capsys.readouterr().out)
     assert found["incidents"] == []
     assert "larger than chance" in found["verdict"][0]
+    assert found["prompt_tokens"] == found["hit_tokens"] + sum(found["misses"].values()) > 0
     assert app.run(["investigate", str(workspace)]) == 0
-    assert "larger than chance" in capsys.readouterr().out
+    account, verdict = capsys.readouterr().out.split("\n\n")[-2:]
+    assert account.splitlines()[0].split()[:2] == ["asked", f"{found['prompt_tokens']:,}"]
+    assert account.splitlines()[-1].split()[-3:] == ["0", "0.0", "%"]
+    assert "larger than chance" in verdict
 
 
 def test_too_little_is_said(tmp_path: Path) -> None:

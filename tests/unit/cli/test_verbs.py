@@ -52,6 +52,12 @@ def test_ingest_accounts_for_every_record(log: Path, place: Path, capsys: pytest
     assert (source["records"], source["kept"], source["format"]) == (OWN, OWN, "mooncake")
     assert "log.jsonl: mooncake" in err
     assert (place / ".prefixledger" / "manifest.json").is_file()
+    assert app.run(["ingest", str(log)]) == 0
+    out, err = capsys.readouterr()
+    assert [line.split()[:2] for line in out.splitlines()] == [
+        [w, str(n)] for w, n in (("records", OWN), ("kept", 0), ("duplicates", OWN))
+    ]
+    assert err.endswith("next: prefixledger report --workspace .prefixledger\n")
 
 
 def test_replay_names_a_cause_for_every_missed_token(

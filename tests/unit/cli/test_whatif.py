@@ -144,8 +144,13 @@ def test_python_csv_and_table_say_the_same(capsys: pytest.CaptureFixture[str]) -
     assert app.run(["whatif", "--capacity", "12"]) == 0
     out, err = capsys.readouterr()
     lines = [line for line in out.splitlines() if "%" in line]
-    assert len(lines) == len(rows) == 2
+    assert len(rows) == 2
     assert "baseline" in lines[0]
+    asked, hits, *misses, residual = lines[2:]
+    assert [asked[:5], hits[:4], residual[:17]] == ["asked", "hits", "not accounted for"]
+    tokens = [[int(line[20:].split()[n].replace(",", "")) for n in (0, 3)] for line in (asked, hits, *misses)]
+    assert tokens[0] == [sum(column) for column in zip(*tokens[1:], strict=True)]
+    assert tokens[1] == [int(row["hit_tokens"]) for row in rows]
     assert f"{float(rows[1]['change_pp']):+.2f}" in lines[1]
     assert "points are against the baseline" in err
 

@@ -46,7 +46,7 @@ def found(hours: tuple[int, ...] = (0, 1, 2, 3, 4, 5), begin: dt.datetime = BEGI
         for n in hours
     )
     return Investigation(
-        "as-is", begin, begin + dt.timedelta(hours=6), 3600.0, 60, 6000, 0.5, 9, (incident().sentence, "more"), None,
+        "as-is", begin, begin + dt.timedelta(hours=6), 3600.0, 60, 6000, 3000, {"key_changed": 3000}, 0.5, 9, (incident().sentence, "more"), None,
         (incident(),), (), (), 0, 0, (), (), (), (), rows, ("evicted", "key_changed", "cold"),
     )  # fmt: skip
 
