@@ -13,7 +13,7 @@ from prefixledger.attribute.spread import spread_of_rates
 from prefixledger.economics.bill import BilledTokens, MissedTokens, bill, total
 from prefixledger.errors import InternalError
 from prefixledger.replay.evidence import RULES
-from prefixledger.replay.tally import FLAGS
+from prefixledger.replay.fact_sums import FLAGS
 from prefixledger.schema import CAUSES
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from prefixledger.attribute.noise import Interval
     from prefixledger.attribute.trial import Trial
     from prefixledger.economics.bill import Bill
-    from prefixledger.replay.tally import FactSums
+    from prefixledger.replay.fact_sums import FactSums
 
 STEPS = ("90_cells/named",)
 _RULES = pa.array(RULES)

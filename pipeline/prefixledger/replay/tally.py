@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prefixledger.replay.evidence import RULES
+from prefixledger.replay.fact_sums import (
+    CAPPED,
+    CHANGED,
+    CODES,
+    ELSEWHERE,
+    HIT,
+    OUTLIVED,
+    OWN,
+    RESET,
+    RESIDENT,
+    RULE_STEP,
+    FactSums,
+)
 from prefixledger.replay.facts import pool_evidence
 from prefixledger.replay.notes import run_notes
 from prefixledger.replay.numbering import number_all
@@ -23,51 +35,8 @@ if TYPE_CHECKING:
     from prefixledger.replay.prepared import Prepared
     from prefixledger.replay.touches import Touches
 
-FLAGS = ("hit", "own", "resident", "elsewhere", "reset", "outlived", "capped", "changed")
-"""What a sum says of its blocks, one bit each; the rule, a position in ``RULES`` plus 1, stands above them.
-
-``own``: used before on this replica; else ``resident``: another replica holds it, or ``elsewhere``: another one did.
-``reset``: one came between, on the replica that is judged; ``outlived``: the gap is longer than the TTL; ``capped``: behind
-the last position that may hit; ``changed``: the same content was served before under another key.
-"""
-_HIT, _OWN, _RESIDENT, _ELSEWHERE, _RESET, _OUTLIVED, _CAPPED, _CHANGED = (
-    1 << bit for bit in range(len(FLAGS))
-)
-_RULE = 1 << len(FLAGS)
-_CODES = _RULE * (len(RULES) + 1)
-
-
 if TYPE_CHECKING:
     _Missed = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
-
-
-@dataclass(frozen=True, slots=True)
-class FactSums:
-    """Tokens of one pool, summed over all pieces whose facts are the same.
-
-    Attributes:
-        group: int64[s], group of the lookups, as the caller numbers them.
-        code: int64[s], the facts: bits in the order of ``FLAGS``, then the rule.
-        tokens: int64[s].
-        written_tokens: int64[s], those that the cache stores.
-        written_1h_tokens: int64[s], of these those that marks ask to be kept for longer than the rest.
-    """
-
-    group: NDArray[np.int64]
-    code: NDArray[np.int64]
-    tokens: NDArray[np.int64]
-    written_tokens: NDArray[np.int64]
-    written_1h_tokens: NDArray[np.int64]
-
-    def flag(self, name: str) -> NDArray[np.bool_]:
-        """Return one of ``FLAGS`` of every sum."""
-        found: NDArray[np.bool_] = (self.code >> FLAGS.index(name)) & 1 == 1
-        return found
-
-    @property
-    def rule(self) -> NDArray[np.int64]:
-        """int64[s], position in ``RULES``, -1 for none."""
-        return self.code // _RULE - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +117,7 @@ class PoolTally:
             self,
             sums=FactSums(
                 np.concatenate([sums.group, some]),
-                np.concatenate([sums.code, np.full(some.size, _CHANGED)]),
+                np.concatenate([sums.code, np.full(some.size, CHANGED)]),
                 np.concatenate([sums.tokens - new, moved[some]]),
                 np.concatenate([sums.written_tokens - new, moved[some]]),
                 np.concatenate(
@@ -255,19 +224,19 @@ def _summed(
     """Sum missed pieces, hits, and what is behind the last position that may hit, by group and facts."""
     keys, blocks, long_blocks, _ = missed
     several = int(groups.max(initial=-1)) + 1
-    room = max(several * _CODES, int(keys.max(initial=-1)) + 1)
+    room = max(several * CODES, int(keys.max(initial=-1)) + 1)
     tokens = np.bincount(keys, blocks, room).astype(np.int64) * size
     long = np.zeros(room, np.int64)
     if long_blocks.any():
         long = np.bincount(keys, long_blocks, room).astype(np.int64) * size
     written = tokens.copy()
-    of = np.arange(several) * _CODES
-    for flag, asked, stored in ((_HIT, hit_tokens, None), (_CAPPED, behind, behind_written)):
+    of = np.arange(several) * CODES
+    for flag, asked, stored in ((HIT, hit_tokens, None), (CAPPED, behind, behind_written)):
         tokens[of + flag] += np.bincount(groups, asked, several).astype(np.int64)
         if stored is not None:
             written[of + flag] += np.bincount(groups, stored, several).astype(np.int64)
     some = np.flatnonzero(tokens)
-    return FactSums(some // _CODES, some % _CODES, tokens[some], written[some], long[some])
+    return FactSums(some // CODES, some % CODES, tokens[some], written[some], long[some])
 
 
 def _peak(run: PoolRun) -> int:
@@ -341,7 +310,7 @@ def _pieces(run: PoolRun, touches: Touches) -> OwnPieces:
     end = np.minimum(touches.piece_end, log.cap_blocks[lookup]).astype(np.int64)
     own = previous >= 0
     reset = own & (previous < touches.epoch_start[slot])
-    code = (np.where(own, _OWN, 0) | np.where(reset, _RESET, 0)).astype(np.int64)
+    code = (np.where(own, OWN, 0) | np.where(reset, RESET, 0)).astype(np.int64)
     gap_us = np.where(own, log.admitted_us[lookup] - log.admitted_us[touches.order[previous]], 0)
     return OwnPieces(lookup, begin, end, code, gap_us)
 
@@ -352,11 +321,11 @@ def _own_pieces(run: PoolRun, pieces: OwnPieces, groups: NDArray[np.int64], *, u
     begin = np.maximum(pieces.begin, run.hit_blocks[lookup])
     missed = np.maximum(pieces.end - begin, 0)
     if run.plan.ttl_us is not None:  # a pool with a lower tier is none of these
-        code = code | np.where(pieces.gap_us > run.plan.ttl_us, _OUTLIVED, 0)
-    keys = groups[lookup] * _CODES + code
+        code = code | np.where(pieces.gap_us > run.plan.ttl_us, OUTLIVED, 0)
+    keys = groups[lookup] * CODES + code
     if not unseen:
         return keys, missed, np.zeros(missed.size, np.int64), _NO_PIECES[3]
-    new = np.flatnonzero((code & _OWN == 0) & (missed > 0))
+    new = np.flatnonzero((code & OWN == 0) & (missed > 0))
     found = np.stack([lookup[new], begin[new], missed[new]], axis=1)
     return keys, missed, np.zeros(missed.size, np.int64), found
 
@@ -381,20 +350,20 @@ def _evidence_pieces(run: PoolRun, touches: Touches, groups: NDArray[np.int64]) 
         ttl_us = np.where(found.ttl_us[missed] < 0, ttl_us, found.ttl_us[missed])
     rule = np.zeros(missed.size, np.int64) if found.rule is None else found.rule[missed].astype(np.int64) + 1
     flags = (
-        (own, _OWN),
-        (held, _RESIDENT),
-        (elsewhere, _ELSEWHERE),
-        (reset, _RESET),
-        (gap_us > ttl_us, _OUTLIVED),
+        (own, OWN),
+        (held, RESIDENT),
+        (elsewhere, ELSEWHERE),
+        (reset, RESET),
+        (gap_us > ttl_us, OUTLIVED),
     )
-    code = rule * _RULE
+    code = rule * RULE_STEP
     for flag, bit in flags:
         code |= np.where(flag, bit, 0)
     blocks = found.n_blocks[missed]
     first = found.first_block[missed]
     new = code == 0
     unseen = np.stack([lookup[new], first[new], blocks[new]], axis=1)
-    return groups[lookup] * _CODES + code, blocks, _long(run, lookup, first, blocks), unseen
+    return groups[lookup] * CODES + code, blocks, _long(run, lookup, first, blocks), unseen
 
 
 def _long(
