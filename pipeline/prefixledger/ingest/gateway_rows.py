@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from prefixledger.ingest.records import TextPart
 from prefixledger.ingest.status import status_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from prefixledger.ingest.records import Row
+    from prefixledger.ingest.records import Row, TextPart
 
 _TRUE: Final = frozenset({"true", "t", "1", "yes"})
 NOTHING: Final = frozenset({"", "-", "null", "None", "{}", "[]", "\\N", "NULL"})
@@ -57,9 +57,7 @@ def set_text(row: Row, parts: Sequence[TextPart], cut_mark: bytes | None = None)
     for part in parts:
         at = part.text.find(cut_mark) if cut_mark is not None else -1
         if at >= 0:
-            kept.append(
-                TextPart(part.kind, part.role, part.text[:at], None, part.breakpoint, part.content_blocks)
-            )
+            kept.append(replace(part, text=part.text[:at], canonical=None))
             row.prompt_complete = False
             break
         kept.append(part)

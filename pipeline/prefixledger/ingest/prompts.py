@@ -22,6 +22,8 @@ _TEXT_KINDS: Final = frozenset({"text", "input_text", "output_text"})
 _SYSTEM_ROLES: Final = frozenset({"system", "developer"})
 _CLIENT_RESULTS: Final = frozenset({"tool_result", "mcp_tool_result"})
 _EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
+_SERVER_RESULT: Final = "server_tool/5m"
+"""Mark that Claude sets behind a result of its own tools, if there is any other mark on the prompt."""
 
 
 def text_parts(body: Mapping[str, Any]) -> tuple[TextPart, ...]:
@@ -45,7 +47,7 @@ def text_parts(body: Mapping[str, Any]) -> tuple[TextPart, ...]:
 def _automatic(body: Mapping[str, Any], parts: tuple[TextPart, ...]) -> tuple[TextPart, ...]:
     """Put the mark of a body that is to be cached as a whole behind its last part, as the service does."""
     mark = _mark(body)
-    if mark is None or not parts or parts[-1].breakpoint is not None:
+    if mark is None or not parts or parts[-1].breakpoint not in (None, _SERVER_RESULT):
         return parts
     return (*parts[:-1], replace(parts[-1], breakpoint=mark))
 
@@ -57,31 +59,19 @@ def _own_marks(body: Mapping[str, Any], parts: tuple[TextPart, ...]) -> tuple[Te
     GPT marks the end of a prompt, for the time that its options name, unless they tell it not to.
     """
     options = body.get("prompt_cache_options")
-    if isinstance(options, dict) and parts and parts[-1].breakpoint is None:
+    if isinstance(options, dict) and parts and parts[-1].breakpoint in (None, _SERVER_RESULT):
         ttl = options.get("ttl")
         own = f"implicit/{ttl}"[:32] if isinstance(ttl, str) else None
         own = "off" if options.get("mode") == "explicit" else own
         parts = (*parts[:-1], replace(parts[-1], breakpoint=own))
-    messages = body.get("messages")
-    if not isinstance(messages, list) or all(part.breakpoint is None for part in parts):
-        return parts
-    first = len(parts) - len(messages)
-    return tuple(
-        replace(part, breakpoint="server_tool/5m")
-        if at >= first and part.breakpoint is None and _has_server_result(messages[at - first])
-        else part
-        for at, part in enumerate(parts)
-    )
+    if all(part.breakpoint in (None, _SERVER_RESULT) for part in parts):
+        return tuple(replace(part, breakpoint=None) for part in parts)
+    return parts
 
 
-def _has_server_result(message: Any) -> bool:
-    content = message.get("content") if isinstance(message, dict) else None
-    kinds = (
-        [block.get("type") for block in content if isinstance(block, dict)]
-        if isinstance(content, list)
-        else []
-    )
-    return any(str(kind).endswith("_tool_result") and kind not in _CLIENT_RESULTS for kind in kinds)
+def _server_mark(block: Any) -> str | None:
+    kind = str(block.get("type")) if isinstance(block, dict) else ""
+    return _SERVER_RESULT if kind.endswith("_tool_result") and kind not in _CLIENT_RESULTS else None
 
 
 def is_continued(body: Mapping[str, Any]) -> bool:
@@ -118,9 +108,9 @@ def _parts(body: Mapping[str, Any]) -> Iterator[TextPart]:
     if isinstance(content, list):
         leading = True
         for item in content:
-            part = _message(item, leading=leading)
-            leading = part.kind == "system"
-            yield part
+            said = tuple(_message(item, leading=leading))
+            leading = said[0].kind == "system"
+            yield from said
 
 
 def _tools_of(body: Mapping[str, Any]) -> Any:
@@ -142,11 +132,17 @@ def _tools(tools: Any) -> TextPart:
 
 
 def _system(system: Any) -> Iterator[TextPart]:
-    """Yield one part a block: a mark may stand behind any of them."""
     if isinstance(system, dict) and isinstance(system.get("parts"), list):
         system = system["parts"]
-    blocks = system if isinstance(system, list) else [system]
+    return _block_parts("system", "system", system if isinstance(system, list) else [system])
+
+
+def _block_parts(
+    kind: Literal["system", "message"], role: str | None, blocks: list[Any]
+) -> Iterator[TextPart]:
+    """Yield one part a block, whether it is marked or not: a mark may stand behind any, and is moved from turn to turn."""
     held: TextPart | None = None
+    goes_on = False
     for block in blocks:
         if _is_mark_only(block):
             if held is not None:
@@ -154,30 +150,38 @@ def _system(system: Any) -> Iterator[TextPart]:
             continue
         if held is not None:
             yield held
-        held = _content_part("system", "system", [block], _mark(block))
+        mark = _mark(block) or _server_mark(block)
+        held = replace(_content_part(kind, role, [block], mark), goes_on=goes_on and kind == "message")
+        goes_on = True
     if held is not None:
         yield held
 
 
-def _message(item: Any, *, leading: bool) -> TextPart:
+def _message(item: Any, *, leading: bool) -> Iterator[TextPart]:
+    """Yield the parts of a message: one a content block, one in all where it says more than its content; at least one."""
     if not isinstance(item, dict):
-        return _content_part("message", "user", [item], None)
+        yield _content_part("message", "user", [item], None)
+        return
     role = item.get("role")
     name = role if isinstance(role, str) else item["type"] if isinstance(item.get("type"), str) else None
     kind: Literal["system", "message"] = "system" if leading and name in _SYSTEM_ROLES else "message"
     field = "parts" if isinstance(item.get("parts"), list) else "content"
     content = item.get(field)
     blocks = content if isinstance(content, list) else [] if content is None else [content]
-    mark = _last([_mark(item), *(_mark(block) for block in blocks)])
+    mark = _mark(item)
     ignored = {"role", field, *_NO_CONTENT, *(_ITEM_IDS if "type" in item or "id" in item else ())}
     if item.get("type") == "message":
         ignored.add("type")
     if all(value is None or key in ignored for key, value in item.items()):
-        return _content_part(kind, name, blocks, mark)
+        said = list(_block_parts(kind, name, blocks)) or [_content_part(kind, name, blocks, None)]
+        yield from said[:-1]
+        yield said[-1] if mark is None else replace(said[-1], breakpoint=_last([mark, said[-1].breakpoint]))
+        return
+    mark = _last([*map(_server_mark, blocks), mark, *map(_mark, blocks)])
     rest = {k: v for k, v in item.items() if k not in _NO_CONTENT and not (k in _ITEM_IDS and "type" in item)}
     if field in rest:
         rest[field] = _plain_content(blocks) if isinstance(content, list) else content
-    return _json_part(kind, name, rest, mark, _count(blocks))
+    yield _json_part(kind, name, rest, mark, _count(blocks))
 
 
 def _content_part(

@@ -97,6 +97,7 @@ class TextPart:
         content_blocks: Tools or content blocks in it; the look-back of a cache counts these.
         n_tokens: Its length where the log says it; the ids of such a row are logged beside its parts.
         fingerprint: Whether ``text`` is no text but a name that the log gives it.
+        goes_on: Whether it is a content block of the same message as the part before it.
     """
 
     kind: Literal["tools", "system", "message"]
@@ -107,6 +108,7 @@ class TextPart:
     content_blocks: int = 1
     n_tokens: int | None = None
     fingerprint: bool = False
+    goes_on: bool = False
 
 
 class Convention(NamedTuple):

@@ -163,12 +163,12 @@ def test_parts_stand_in_prompt_order_without_what_is_no_content() -> None:
     parts = text_parts(body)
     assert [(p.kind, p.role, p.breakpoint) for p in parts] == [
         ("tools", None, "ephemeral/1h"), ("system", "system", None), ("system", "system", "ephemeral/1h"),
-        ("message", "user", "ephemeral/1h"), ("message", "assistant", None),
+        ("message", "user", "ephemeral/1h"), ("message", "assistant", None), ("message", "assistant", None),
     ]  # fmt: skip
     assert [p.text for p in parts[1:4]] == [b"One.", b"Two.", b"Hi"]
     assert parts[0].text == b'[{"name":"z","input_schema":{"id":1}},{"name":"a"}]'
     assert parts[0].canonical == b'[{"input_schema":{"id":1},"name":"z"},{"name":"a"}]'
-    assert b'"input":{"signature":"kept","b":1,"a":2}' in parts[4].text
+    assert b'"input":{"signature":"kept","b":1,"a":2}' in parts[5].text
     assert b"abc" not in parts[4].text
     assert cache_ttls(parts) == {"1h"}
 
@@ -219,8 +219,29 @@ def test_marks_that_a_service_sets_itself() -> None:
         ]
         return [part.breakpoint for part in text_parts({"system": [system], "messages": messages})]
 
-    assert marks({"type": "text", "text": "s"}) == [None, None, None, None]
-    assert marks({"type": "text", "text": "s", **hour}) == ["ephemeral/1h", None, "server_tool/5m", None]
+    assert marks({"type": "text", "text": "s"}) == [None, None, None, None, None]
+    assert marks({"type": "text", "text": "s", **hour}) == [
+        "ephemeral/1h",
+        None,
+        None,
+        "server_tool/5m",
+        None,
+    ]
+
+
+def test_a_mark_stands_behind_its_block_and_moves_without_a_change() -> None:
+    """A document that is marked before its question ends at the mark; the prompt has the same parts wherever marks stand."""
+    mark = {"cache_control": {"type": "ephemeral"}}
+    document, question = {"type": "text", "text": "long"}, {"type": "text", "text": "short"}
+
+    def parts(*blocks: dict[str, Any]) -> list[tuple[str, str | None, bool]]:
+        body = {"messages": [{"role": "user", "content": list(blocks)}]}
+        return [(part.text.decode(), part.breakpoint, part.goes_on) for part in text_parts(body)]
+
+    assert parts({**document, **mark}, question) == [("long", "ephemeral", False), ("short", None, True)]
+    assert parts(document, {**question, **mark}) == [("long", None, False), ("short", "ephemeral", True)]
+    converse = parts(document, {"cachePoint": {"type": "default"}}, question)
+    assert converse == [("long", "default", False), ("short", None, True)]
 
 
 @pytest.mark.parametrize(
@@ -251,7 +272,7 @@ def test_content_blocks_are_counted() -> None:
             {"role": "user", "content": [{"text": "x"}, {"image": {}}, {"cachePoint": {"type": "default"}}]},
         ],
     }
-    assert [part.content_blocks for part in text_parts(body)] == [2, 1, 1, 2]
+    assert [part.content_blocks for part in text_parts(body)] == [2, 1, 1, 1, 1]
 
 
 def test_what_the_service_keeps_is_not_taken_for_the_beginning() -> None:

@@ -14,8 +14,9 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from ingest_support import ingest, write_lines
 from prefixledger.errors import UsageError
+from prefixledger.ingest.prompts import text_parts
 from prefixledger.ingest.text import tokenizers as loading
-from prefixledger.ingest.text.template import MAX_RENDERED, load_template
+from prefixledger.ingest.text.template import MAX_RENDERED, load_template, render
 from prefixledger.ingest.text.tokenizers import load_tokenizer
 from twins import text_blocks
 
@@ -175,6 +176,16 @@ def test_a_hostile_template_reaches_nothing(tmp_path: Path, template: str) -> No
     assert reject["reason"].startswith("template: ")
     assert "secret" not in reject["reason"] + reject["excerpt"]
     assert MAX_RENDERED < 10_000_000_000
+
+
+def test_a_template_sees_the_blocks_of_a_message_together() -> None:
+    """Each block is a part of its own, for the marks behind it; the template gets the one message that was sent."""
+    blocks = [{"type": "text", "text": "a"}, {"type": "image", "source": "b"}, {"type": "text", "text": "c"}]
+    said = [{"role": "user", "content": blocks}, {"role": "user", "content": "d"}]
+    source = (
+        "{% for one in messages %}<{% for block in one.content %}{{ block.text }}|{% endfor %}>{% endfor %}"
+    )
+    assert render(source, text_parts({"messages": said}), 0) == b"<a||c|><|>"
 
 
 def test_a_date_in_a_template_is_that_of_the_request(tmp_path: Path) -> None:

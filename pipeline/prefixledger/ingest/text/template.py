@@ -100,17 +100,25 @@ def _chat(parts: Sequence[TextPart]) -> tuple[list[Any], list[Any]]:
     tools: list[Any] = []
     for part in parts:
         value = _parsed(part.text)
-        if part.kind == "tools":
+        if part.goes_on and messages:
+            messages[-1]["content"] = [*_blocks(messages[-1]["content"]), *_blocks(_content(part, value))]
+        elif part.kind == "tools":
             tools += value if isinstance(value, list) else [value]
         elif isinstance(value, dict) and part.role is not None and value.get("role") == part.role:
             messages.append(value)
         else:
             role = part.role or ("system" if part.kind == "system" else "user")
-            blocks = isinstance(value, list) and value and all(isinstance(one, dict) for one in value)
-            messages.append(
-                {"role": role, "content": value if blocks else part.text.decode("utf-8", "replace")}
-            )
+            messages.append({"role": role, "content": _content(part, value)})
     return messages, tools
+
+
+def _content(part: TextPart, value: Any) -> Any:
+    blocks = isinstance(value, list) and value and all(isinstance(one, dict) for one in value)
+    return value if blocks else part.text.decode("utf-8", "replace")
+
+
+def _blocks(content: Any) -> list[Any]:
+    return content if isinstance(content, list) else [{"type": "text", "text": content}]
 
 
 def _parsed(text: bytes) -> Any:
