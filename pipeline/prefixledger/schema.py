@@ -118,6 +118,12 @@ REQUESTS = Table(
             nullable=True,
         ),
         Column("usage_state", "text", "absent, null or present: what the log says of cached tokens"),
+        Column(
+            "router_expected_tokens",
+            "int",
+            "tokens that the router took to be cached where it sent the request",
+            nullable=True,
+        ),
         Column("weight", "float", "how many requests this row stands for (sampling)"),
         Column("prompt_complete", "bool", "false where only the head of the prompt was logged"),
         Column(

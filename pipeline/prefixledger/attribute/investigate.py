@@ -48,6 +48,7 @@ _TABLES = (
     "85_investigate/paces",
     "85_investigate/floors",
     "85_investigate/pressures",
+    "85_investigate/expected",
     "85_investigate/splits",
     "85_investigate/side_channels",
 )
@@ -61,7 +62,7 @@ _SHARED_STEPS = (
     "60_marts/resets",
 )
 _FILES = ("lookups", "segments", "events", "replicas", "shared", "lookup_shared")
-_OF_LIVES = ("model", "replica", "started_at", "first_token_at", "finished_at")
+_OF_LIVES = ("model", "replica", "started_at", "first_token_at", "finished_at", "router_expected_tokens")
 _ACCOUNT = ("prompt_tokens", "hit_tokens", *(f"miss_{cause}_tokens" for cause in CAUSES))
 _LEAST_REQUESTS = 50
 """Lookups of a value below which nothing is said of it."""
@@ -180,6 +181,7 @@ def _look(session: Session, name: str, scenario: Scenario, asked: _Asked) -> Inv
             rerouted,
             session.table("floors").to_pylist(),
             session.table("pressures").to_pylist(),
+            session.table("expected").to_pylist(),
         ),
         burdens=burdens,
         carriers=carriers,

@@ -24,6 +24,9 @@ _TIED = 0.4
 _LEAST_SHARE = 0.01
 _LEAST_PAIRS = 20
 _MOST_FLOORS = 3
+_LEAST_UNFORESEEN = 7
+"""Reads of one cache none of which a router that foresees every other one would miss by chance once in a hundred times."""
+_MOST_NAMED = 3
 _BAD, _GOOD = 0.2, 0.05
 """Shares of prompts that expired, from which a lifetime is bad for somebody, and up to which it is good."""
 
@@ -35,6 +38,7 @@ def shapes(
     rerouted: Sequence[Nearby],
     floors: Sequence[dict[str, Any]] = (),
     pressures: Sequence[dict[str, Any]] = (),
+    expected: Sequence[dict[str, Any]] = (),
 ) -> tuple[str, ...]:
     """Say what the log as a whole looks like.
 
@@ -45,15 +49,13 @@ def shapes(
         rerouted: Moments at which conversations stopped or began to stay on their replica.
         floors: Of ``85_investigate/floors``.
         pressures: Of ``85_investigate/pressures``.
+        expected: Of ``85_investigate/expected``.
     """
     routing = [f"routing changed at {moment(each.at)}: {each.name}" for each in rerouted]
     found = (
-        () if whole is None else _at_peak(whole),
-        _too_late(paces, ttl_s),
-        routing,
-        _floors(floors),
-        _alone(pressures),
-    )
+        () if whole is None else _at_peak(whole), _too_late(paces, ttl_s), routing, _floors(floors), _alone(pressures),
+        _unforeseen(expected),
+    )  # fmt: skip
     return tuple(chain.from_iterable(found))
 
 
@@ -147,3 +149,25 @@ def _beside(rows: Sequence[dict[str, Any]]) -> str:
         share = sum(row["requests_with_read"] for row in mine) / requests
         shares.append(f"for {share:.0%} of {requests:,} beside {others}")
     return ", ".join(shares)
+
+
+def _unforeseen(expected: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Say of which caches a router never expected anything, although they serve reads."""
+    blind = [
+        row for row in expected if not row["requests_expected"] and row["unforeseen"] >= _LEAST_UNFORESEEN
+    ]
+    if not blind:
+        return
+    reads = sum(row["unforeseen"] for row in blind)
+    requests = sum(row["requests"] for row in blind)
+    seen = [row for row in expected if row["requests_expected"]]
+    which = (
+        "of any cache"
+        if not seen
+        else f"of {', '.join(row['replica'] for row in blind[:_MOST_NAMED])}"
+        + (f" and {len(blind) - _MOST_NAMED:,} more" if len(blind) > _MOST_NAMED else "")
+    )
+    yield (
+        f"a router that does not see: it expected nothing {which} for any of {requests:,} requests, while {reads:,} of them were "
+        "served from there: events of these caches do not reach it, or it does not use them; which, only its settings can tell"
+    )

@@ -37,6 +37,7 @@ COUNTS: Final = (
     "cache_write_5m_tokens_observed",
     "cache_write_1h_tokens_observed",
     "cache_write_other_tokens_observed",
+    "router_expected_tokens",
 )
 PATHS: Final = ("token_ids", "block_ids", "text")
 OTHERS: Final = ("duration", "weight", "status", "prompt_complete", "bypassed", "images", "parts")

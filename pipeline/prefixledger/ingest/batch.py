@@ -52,6 +52,7 @@ ROW_FIELDS: Final = (
     "cache_write_1h_tokens",
     "cache_write_other_tokens",
     "usage_state",
+    "router_expected_tokens",
     "weight",
     "prompt_complete",
     "bypassed",

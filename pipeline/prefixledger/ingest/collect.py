@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 _INTS: Final = frozenset(
     {"started_us", "prompt_tokens", "admitted_us", "first_token_us", "finished_us", "output_tokens", "cached_tokens",
-     "cache_write_5m_tokens", "cache_write_1h_tokens", "cache_write_other_tokens"}
+     "cache_write_5m_tokens", "cache_write_1h_tokens", "cache_write_other_tokens",
+     "router_expected_tokens"}
 )  # fmt: skip
 _NOT_SPILLED: Final = frozenset(
     {"scope", "space", "timeline", "parent", "join", "part", "zone_hint_us", "convention", "untimed", "after", "mark", "span", "parent_span",

@@ -18,6 +18,7 @@ _LARGEST: Final = frozenset(
         "cache_write_5m_tokens",
         "cache_write_1h_tokens",
         "cache_write_other_tokens",
+        "router_expected_tokens",
         "finished_us",
     }
 )

@@ -162,6 +162,7 @@ class Row:
         zone_hint_us: Local time less UTC of the same moment, where the record has both.
         cache_write_other_tokens: Tokens written with another TTL, or one that is not known.
         usage_state: What the record says of cached tokens.
+        router_expected_tokens: Tokens that the router took to be cached where it sent the request.
         convention: What it says of the meaning of ``prompt_tokens``, where that is not certain by itself.
         untimed: True where the record has no time: it is put where the timed row before it stands, and its other
             times count from there.
@@ -200,6 +201,7 @@ class Row:
     cache_write_1h_tokens: int | None = None
     cache_write_other_tokens: int | None = None
     usage_state: UsageState = "absent"
+    router_expected_tokens: int | None = None
     weight: float = 1.0
     prompt_complete: bool = True
     bypassed: bool | None = None

@@ -199,6 +199,23 @@ def test_reads_that_need_company_are_a_mode_not_capacity(tmp_path: Path) -> None
     assert "but for 100% of 24 beside 4 to 7 others" in told
 
 
+def test_a_router_that_gets_no_events_expects_nothing(tmp_path: Path) -> None:
+    """Two workers serve reads by luck; of one the router never expects any, of the other it does, and of a third nobody reads."""
+    events = []
+    for n in range(60):
+        worker, at_ms = n % 3, 1_795_953_600_000 + 1_000 * n
+        read = 16 if worker < 2 and n > 2 else 0
+        request = {"request_id": f"r{n}", "model": "m", "request_received_ms": at_ms, "input_tokens": 40, "cached_tokens": read,
+                   "kv_hit_rate": 0.5 if worker == 1 and n > 30 else 0.0, "worker": {"decode_worker_id": worker},
+                   "replay": {"trace_block_size": 16, "input_length": 40, "input_sequence_hashes": [7, 100 + n, 1_000 + n]}}  # fmt: skip
+        events.append({"schema": "dynamo.request.trace.v1", "event_type": "request_end", "event_time_unix_ms": at_ms, "request": request})  # fmt: skip
+    log = tmp_path / "trace.jsonl"
+    log.write_text("".join(json.dumps(event) + "\n" for event in events), "utf-8")
+    found = api.investigate([log], workspace=tmp_path / "ws", jobs=1).found
+    (told,) = [shape for shape in found.shapes if shape.startswith("a router")]
+    assert "it expected nothing of 0 for any of 20 requests, while 19 of them were served from there" in told
+
+
 def test_a_resume_is_told_by_pairs_of_equal_gaps(tmp_path: Path) -> None:
     """Ten minutes in the same process hit what was there, ten minutes and a new process do not."""
     (pair,) = [each for each in investigated(tmp_path, resumed(), PLAIN).matched if each.field == "client"]

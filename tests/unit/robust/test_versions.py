@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-COLUMNS_OF_VERSION = {2: "d087ecfe83b40c75"}
+COLUMNS_OF_VERSION = {3: "29d61515f96dd474"}
 """What ``ingest`` leaves in a workspace, by the version that says so."""
 
 

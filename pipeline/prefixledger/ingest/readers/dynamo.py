@@ -28,11 +28,11 @@ SCHEMA: Final = "dynamo.request.trace.v1"
 _TOOLS: Final = frozenset({"tool_start", "tool_end", "tool_error"})
 _USED: Final = frozenset(
     {"request_id", "x_request_id", "model", "input_tokens", "output_tokens", "cached_tokens", "request_received_ms",
-     "queue_depth", "replay", "worker"}
+     "kv_hit_rate", "queue_depth", "replay", "worker"}
 )  # fmt: skip
 _FIELDS: Final = frozenset(
     {"schema", "event_type", "event_time_unix_ms", "event_source", "agent_context", "session_id", "request", "tool",
-     "payload", "prefill_wait_time_ms", "prefill_time_ms", "ttft_ms", "total_time_ms", "avg_itl_ms", "kv_hit_rate",
+     "payload", "prefill_wait_time_ms", "prefill_time_ms", "ttft_ms", "total_time_ms", "avg_itl_ms",
      "finish_reason_metadata", "trace_block_size", "input_length", "input_sequence_hashes", "prefill_worker_id",
      "prefill_dp_rank", "decode_worker_id", "decode_dp_rank"}
 )  # fmt: skip
@@ -112,7 +112,15 @@ def _row(record: Mapping[str, Any], request: Mapping[str, Any]) -> Row:
         _add_blocks(row, mapping(replay))
     if row.prompt_tokens is None:
         raise BadRecordError("missing field: input_tokens")
+    row.router_expected_tokens = _expected(request.get("kv_hit_rate"), row.prompt_tokens)
     return row
+
+
+def _expected(share: Any, prompt_tokens: int) -> int | None:
+    """Return what the router expected; its share is of blocks that it took to be cached, in blocks of the prompt."""
+    if not isinstance(share, int | float) or isinstance(share, bool) or not 0 <= share <= 1:
+        return None
+    return max(round(share * prompt_tokens), int(share > 0))
 
 
 def _add_blocks(row: Row, replay: Mapping[str, Any]) -> None:

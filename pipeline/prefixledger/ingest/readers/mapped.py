@@ -37,6 +37,7 @@ _COUNT_FIELDS: Final = {
     "cache_write_5m_tokens_observed": "cache_write_5m_tokens",
     "cache_write_1h_tokens_observed": "cache_write_1h_tokens",
     "cache_write_other_tokens_observed": "cache_write_other_tokens",
+    "router_expected_tokens": "router_expected_tokens",
 }
 
 
