@@ -12,7 +12,11 @@ from prefixledger.cli.console import data_console, fitted
 from prefixledger.cli.results import say_account, say_inputs
 from prefixledger.cli.show import plain, print_json, print_table
 from prefixledger.config.grid import told
+from prefixledger.config.pricing import PREFILL_TOKENS
 from prefixledger.report.cell_rows import csv_rows, currencies_of
+from prefixledger.report.cheapest import cheapest
+from prefixledger.report.glossary import SETTING_NAMES, cause_name
+from prefixledger.report.numbers import compact
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -21,15 +25,14 @@ if TYPE_CHECKING:
     from prefixledger.cli.console import Talk
     from prefixledger.results import WhatIfResult
 
-_WIDE = 120
-"""Columns of a terminal from which on the causes fit beside the rest."""
-
 _LOAD = ("requests", "prefill", "peak", "waited")
 
 _BETWEEN = "interval"
 
 _ROUTED = ("routing", "replicas")
 """Axes of which a ranking compares the values."""
+
+_HEADED = {PREFILL_TOKENS: "prefill"}
 
 _CAUSES = ("invalidated", "expired", "evicted", "misrouted", "cold")
 
@@ -66,69 +69,98 @@ def say_cells(result: WhatIfResult, talk: Talk, *, form: str) -> None:
 
 
 def _print_cells(cells: tuple[Cell, ...], talk: Talk) -> None:
-    from prefixledger.report import ranking
-    from prefixledger.report.cheapest import cheapest
-
+    """Print the table, with causes and intervals where it then fits, and say how it is read."""
     console = data_console()
     # A setting that no cell changes says nothing.
     axes = [name for name in cells[0].axes if len({cell.axes[name] for cell in cells}) > 1]
-    causes = _CAUSES if console.width >= _WIDE else ()
-    currencies = currencies_of(cells)
-    if not causes:
-        talk.say("the causes of misses and the intervals are left out of so narrow a table; --csv has them")
     groups = _groups(cells)
-    melts = {
+    columns, rows = _laid_out(cells, axes, groups, wide=True)
+    wide = console.width >= _width([columns, *rows])
+    if not wide:
+        columns, rows = _laid_out(cells, axes, groups, wide=False)
+        talk.say("the causes of misses and the intervals are left out of so narrow a table; --csv has them")
+    numbers = range(1 + (len(axes) if wide else min(1, len(axes))), len(columns))
+    print_table(console, columns, rows, right=numbers, whole=(0, *numbers))
+    talk.say(_key(wide=wide))
+    if wide:
+        talk.say(_noise(cells))
+    if best := cheapest(cells):
+        click.echo(fitted(best, sys.stdout))
+    if "routing" in axes:
+        _say_ranking(groups, cells)
+
+
+def _width(rows: list[list[str]]) -> int:
+    """Return the columns of letters that a table takes: its widest cells, three between them, one at each end."""
+    return sum(max(map(len, column)) + 3 for column in zip(*rows, strict=True)) + 2
+
+
+def _laid_out(
+    cells: tuple[Cell, ...], axes: list[str], groups: dict[str, list[int]], *, wide: bool
+) -> tuple[list[str], list[list[str]]]:
+    """Return the headings and a row for each cell.
+
+    Args:
+        cells: The baseline and every combination.
+        axes: Settings that some cell changes.
+        groups: See ``_groups``.
+        wide: With causes, intervals and all of the load; else the settings share a column, or each would be broken within
+            its words.
+    """
+    currencies = currencies_of(cells)
+    causes = [cause for cause in _CAUSES if any(cell.misses["by_cause"].get(cause) for cell in cells)]
+    melts = _melting(cells, groups)
+    settings = [SETTING_NAMES[name][0].lower() for name in axes] if wide else ["setting"] if axes else []
+    columns = ["", *settings, "hit rate", "points"]
+    columns += [_BETWEEN, *map(cause_name, causes)] if wide else []
+    columns += [*(c if wide else _HEADED.get(c, c) for c in currencies), *(_LOAD if wide else ("imbalance",))]
+    rows = []
+    for number, cell in enumerate(cells):
+        values = ["-" if cell.axes[name] is None else str(cell.axes[name]) for name in axes]
+        told_values = values if wide else [", ".join(values)] if axes else []
+        begin = ["baseline" if number == 0 else str(number), *told_values]
+        if cell.problem is not None:
+            rows.append([*begin, "refused", *["-"] * (len(columns) - len(begin) - 1)])
+            continue
+        change = None if number == 0 else cell.totals["change_pp"]
+        noise = " noise" if cell.within_noise and not wide else ""
+        rows.append(
+            [
+                *begin,
+                _spread(cell),
+                "-" if change is None else f"{change:+.2f}{noise}",
+                *([_between(cell), *(_share_of(cell, cause) for cause in causes)] if wide else []),
+                *(_paid(cell, currency, whole=wide) for currency in currencies),
+                *_load(cell, melts=melts[number], whole=wide),
+            ]
+        )
+    return columns, rows
+
+
+def _melting(cells: tuple[Cell, ...], groups: dict[str, list[int]]) -> dict[int, bool]:
+    """Return which cells melt a replica."""
+    from prefixledger.report import ranking
+
+    return {
         number: melts
         for group in groups.values()
         for number, melts in zip(
             group, ranking.melting(ranking.options_of([cells[n] for n in group])), strict=True
         )
     }
-    load = _LOAD if causes else ("imbalance",)
-    between = (_BETWEEN,) if causes else ()
-    # Where room is short the settings share a column, or each would be broken within its words.
-    settings = axes if causes else ["setting"] if axes else []
-    columns = ["", *settings, "hit rate", "points", *between, *causes, *currencies, *load]
-    rows = []
-    for number, cell in enumerate(cells):
-        values = ["-" if cell.axes[name] is None else str(cell.axes[name]) for name in axes]
-        told_values = values if causes else [", ".join(values)] if axes else []
-        begin = ["baseline" if number == 0 else str(number), *told_values]
-        if cell.problem is not None:
-            rows.append([*begin, "refused", *["-"] * (len(columns) - len(begin) - 1)])
-            continue
-        rows.append(
-            [
-                *begin,
-                _spread(cell),
-                "-"
-                if number == 0 or cell.totals["change_pp"] is None
-                else f"{cell.totals['change_pp']:+.2f}"
-                + (" noise" if cell.within_noise and not causes else ""),
-                *(_between(cell) for _ in between),
-                *(_share_of(cell, cause) for cause in causes),
-                *(_paid(cell, currency) for currency in currencies),
-                *_load(cell, melts=melts[number], whole=len(load) > 1),
-            ]
-        )
-    numbers = range(1 + len(settings), len(columns))
-    print_table(console, columns, rows, right=numbers, whole=(0, *numbers))
-    talk.say(
-        "hit rate and causes are shares of all prompt tokens, points are against the baseline, amounts are input and output "
-        "with the cache; "
-        + (
-            "requests and prefill are those of the busiest replica over the mean, peak is the most in flight on one, waited is "
-            "for memory, all lookups added up"
-            if causes
-            else "imbalance is the busiest replica over the mean, by requests or by prefill, whichever is worse"
-        )
-        + "; ! marks one that melts a replica"
+
+
+def _key(*, wide: bool) -> str:
+    load = (
+        "requests and prefill (tokens computed) are those of the busiest replica over the mean, peak is the most in flight on "
+        "one, waited is for memory, all lookups added up"
+        if wide
+        else "imbalance is the busiest replica over the mean, by requests or by prefill (tokens computed), whichever is worse"
     )
-    talk.say(_noise(cells))
-    if best := cheapest(cells):
-        click.echo(fitted(best, sys.stdout))
-    if "routing" in axes:
-        _say_ranking(groups, cells)
+    return (
+        "hit rate and causes are shares of all prompt tokens, points are against the baseline, amounts are input and output "
+        f"with the cache; {load}; ! marks one that melts a replica"
+    )
 
 
 def _groups(cells: tuple[Cell, ...]) -> dict[str, list[int]]:
@@ -207,7 +239,10 @@ def _share_of(cell: Cell, cause: str) -> str:
     return _share(cell.misses["by_cause"][cause] / prompt if prompt else None)
 
 
-def _paid(cell: Cell, currency: str) -> str:
+def _paid(cell: Cell, currency: str, *, whole: bool) -> str:
+    """Return what a cell costs; tokens in three digits where room is short."""
+    if currency == PREFILL_TOKENS and not whole:
+        return next((compact(float(c["actual"])) for c in cell.costs if c["currency"] == currency), "-")
     return next((_money(cost["actual"]) for cost in cell.costs if cost["currency"] == currency), "-")
 
 

@@ -12,6 +12,7 @@ from prefixledger.cli import results
 from prefixledger.cli.console import data_console
 from prefixledger.cli.show import print_json, print_table
 from prefixledger.config.pricing import PREFILL_TOKENS
+from prefixledger.report.glossary import in_words
 from prefixledger.report.numbers import compact
 from prefixledger.texts import quiet
 
@@ -69,14 +70,19 @@ def _print_incident(one: Incident) -> None:
     _table(
         ("", "before", "after", "change, points"),
         [
-            (line.name, f"{line.before:.1%}", f"{line.after:.1%}", f"{100 * (line.after - line.before):+.1f}")
+            (
+                in_words(line.name),
+                f"{line.before:.1%}",
+                f"{line.after:.1%}",
+                f"{100 * (line.after - line.before):+.1f}",
+            )
             for line in one.table
         ],
         (1, 2, 3),
     )
     rows = [
         (
-            move.measure,
+            in_words(move.measure),
             "all" if move.field == "all" else f"{move.field} {move.value[:_SHORT]}",
             f"{move.before:.1%}",
             f"{move.after:.1%}",
@@ -96,7 +102,7 @@ def _print_burdens(found: Investigation) -> None:
     _head(f"{found.carriers} of {found.things} things carry 80 % of the tokens that could have been saved")
     rows = [
         (
-            one.cause,
+            in_words(one.cause),
             one.thing if one.release is None else f"{one.thing}, release {one.release}",
             compact(one.tokens),
             f"{one.requests:,}",
@@ -236,6 +242,10 @@ def _table(
 def _line(text: str, begin: str = "") -> None:
     width = max(_NARROWEST, data_console().width)
     lines = textwrap.wrap(
-        text, width, initial_indent=begin, subsequent_indent=" " * len(begin), break_on_hyphens=False
+        in_words(text),
+        width,
+        initial_indent=begin,
+        subsequent_indent=" " * len(begin),
+        break_on_hyphens=False,
     )
     click.echo("\n".join(quiet(line) for line in lines))

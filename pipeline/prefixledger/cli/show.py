@@ -57,6 +57,8 @@ def print_json(value: Any) -> None:
 
 
 _WIDE = 80
+_LEAST = 6
+"""Letters of a column that may be broken."""
 
 
 def print_table(
@@ -79,17 +81,24 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
-    flush_right, unbroken = set(right), set(whole) if console.width >= _WIDE else set()
+    names = list(columns)
+    cells = [[quiet(_cell(value)) for value in row] for row in rows]
+    flush_right, unbroken = set(right), set(whole)
+    widest = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
+    # Where even these find no room, a number that is broken is better than one that is cut off.
+    needed = sum(3 + (width if n in unbroken else min(width, _LEAST)) for n, width in enumerate(widest))
+    if console.width < max(_WIDE, needed):
+        unbroken = set()
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for index, name in enumerate(columns):
+    for index, name in enumerate(names):
         table.add_column(
             Text(name),
             justify="right" if index in flush_right else "left",
             overflow="fold",
             no_wrap=index in unbroken,
         )
-    for row in rows:
-        table.add_row(*(Text(quiet(_cell(value))) for value in row))
+    for row in cells:
+        table.add_row(*map(Text, row))
     console.print(table)
 
 

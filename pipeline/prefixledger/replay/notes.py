@@ -272,6 +272,6 @@ def run_notes(runs: Sequence[PoolRun]) -> Iterator[str]:
             )
         if run.plan.residence.mode != "none":
             yield (
-                f"pool {pool!r}: residence is {run.plan.residence.mode}; ladder, curves and needed capacities are those "
-                "of one request at a time"
+                f"pool {pool!r}: running requests hold their blocks, for times that are {run.plan.residence.mode}; what is "
+                "said of other cache sizes (steps to the ideal, curves, needed capacities) holds for one request at a time"
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prefixledger.config.grid import told
+from prefixledger.report.glossary import settings
 from prefixledger.report.numbers import money, percent
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def cheapest(cells: Sequence[Cell]) -> str:
     changed = {
         name: value for name, value in best.axes.items() if len({cell.axes[name] for cell in cells}) > 1
     }
-    name = told(changed) or "every combination"
+    name = settings(changed) or "every combination"
     same = costs.count(least) - 1
     others = f" ({same} more cost the same)" if same else ""
     amount = money(least, best.cost["currency"])

@@ -62,8 +62,8 @@ def measures(cells: Sequence[Cell]) -> tuple[Measure, ...]:
     wide = bool(known) and max(known) > _DECADES * min(known)
     found = (
         Measure("Memory of all replicas, blocks", tuple(memory), log=wide),
-        Measure("Prefill of the busiest replica over the mean", tuple(load)),
-        Measure("Cost of input over no caching", tuple(cost)),
+        Measure("Tokens computed by the busiest replica, over the mean", tuple(load)),
+        Measure("Cost of input, over that without a cache", tuple(cost)),
     )
     return tuple(measure for measure in found if measure.varies)
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +118,44 @@ RUNG_NAMES = {
 }
 
 
+SETTING_NAMES = {
+    "growth": ("Traffic, times", "the sessions of the log so many times over"),
+    "target": ("Hit rate asked for", "the smallest cache that reaches it is tried"),
+    "block_size": ("Tokens per block", "only whole blocks are kept and found again"),
+    "salt": ("Cache salt", "a secret in front of prompts that keeps tenants apart; off: one for all"),
+    "layout": ("Prompt layout", "volatile-last puts what changes from call to call at the end"),
+    "capacity": ("Cache size", "what one replica can hold"),
+    "ttl": ("Time to live", "how long something stays after its last use"),
+    "residence": ("Blocks held by", "how it is known how long running requests hold theirs"),
+    "running": ("Requests at a time", "how many may run on a replica; the others wait"),
+    "tier": ("Lower tier", "slower memory behind that of the replica"),
+    "rates": ("Prices", "the model whose prices are paid"),
+    "routing": ("Routing", "which replica a request is sent to"),
+    "replicas": ("Replicas", "caches that requests are spread over"),
+}  # fmt: skip
+"""What a what-if changes: its label, and what it is."""
+
+_NAMES = {cause: term.name for cause, term in CAUSE_TERMS.items()} | DETAIL_NAMES
+_NAMED = re.compile(rf"\b({'|'.join(_NAMES)})\b")
+
 WHERE_NAMES = {"here": "last used on the replica that was asked", "elsewhere": "last used on another replica"}
 
 
 def cause_name(cause: str) -> str:
     """Return the label of a cause."""
     return CAUSE_TERMS[cause].name
+
+
+def settings(axes: Mapping[str, Any]) -> str:
+    """Name a combination by the values of its settings."""
+    return ", ".join(
+        f"{SETTING_NAMES[name][0].lower()} {value}" for name, value in axes.items() if value is not None
+    )
+
+
+def in_words(text: str) -> str:
+    """Write causes and details in a sentence as the report names them."""
+    return _NAMED.sub(lambda m: _NAMES[m.group()], text)
 
 
 def detail_name(detail: str | None) -> str:

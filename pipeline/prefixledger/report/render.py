@@ -13,13 +13,12 @@ from prefixledger.config.units import datetime_us, parse_time_us
 from prefixledger.ids import short_id
 from prefixledger.report import numbers
 from prefixledger.report.books import rate
-from prefixledger.report.glossary import DETAIL_NAMES, RUNG_NAMES, cause_name
+from prefixledger.report.glossary import RUNG_NAMES, SETTING_NAMES, cause_name, in_words
 from prefixledger.report.invoice_parts import DIFFERENCE_NAMES, KIND_NAMES
 from prefixledger.report.models import MODEL_NAMES
 from prefixledger.report.page import page
 from prefixledger.report.palette import css_variables, fill, hatch_patterns
 from prefixledger.resources import read_text
-from prefixledger.schema import CAUSES
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -33,8 +32,6 @@ _TEMPLATE = "templates/report.html.j2"
 _FIGURE_UNIT = re.compile(r"(?<=\d) (?=%|points\b|million\b|billion\b|trillion\b)")
 _MOMENT = re.compile(r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?Z")
 _SHARE = re.compile(r"(?<=\d)%")
-_NAMES = {cause: cause_name(cause) for cause in CAUSES} | DETAIL_NAMES
-_NAMED = re.compile(rf"\b({'|'.join(_NAMES)})\b")
 _REGION = re.compile(r'(role="region" aria-label=")([^"]*)"')
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
@@ -100,7 +97,7 @@ def _environment(window: Window | None, *, show_ids: bool) -> Environment:
         "money_compact": numbers.money_compact,
         "multiplier": numbers.multiplier,
         "signed": _signed,
-        "named": _named,
+        "named": in_words,
         "duration": numbers.duration,
         "size": numbers.size,
         "name": _name,
@@ -120,6 +117,7 @@ def _environment(window: Window | None, *, show_ids: bool) -> Environment:
         "generator": GENERATOR,
         "rate": rate,
         "rungs": RUNG_NAMES,
+        "settings": SETTING_NAMES,
         "formulas": MODEL_NAMES,
         "differences": DIFFERENCE_NAMES,
         "token_kinds": KIND_NAMES,
@@ -159,15 +157,10 @@ def _when(at: datetime, *, window: Window) -> str:
     return numbers.moment(datetime_us(at), window)
 
 
-def _named(text: str) -> str:
-    """Write causes and details as the report names them."""
-    return _NAMED.sub(lambda m: _NAMES[m.group()], text)
-
-
 def _told(text: str, *, window: Window) -> Markup:
     """Put a sentence that an analysis wrote for a terminal into the words, units and times of the report."""
     found = _MOMENT.sub(lambda m: numbers.moment(parse_time_us(m.group()), window), numbers.quiet(text))
-    found = _SHARE.sub(" %", _named(found))
+    found = _SHARE.sub(" %", in_words(found))
     return _prose(f"{found[:1].upper()}{found[1:].removesuffix('.')}.")
 
 

@@ -9,11 +9,11 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from prefixledger import __version__
-from prefixledger.config.grid import told
 from prefixledger.errors import Place, UsageError
 from prefixledger.report.cell_rows import csv_rows, currencies_of
 from prefixledger.report.cheapest import cheapest
 from prefixledger.report.frontier import chart, finding, frontier, measures
+from prefixledger.report.glossary import settings
 from prefixledger.report.numbers import percent, points
 from prefixledger.report.render import GENERATOR, page_html
 from prefixledger.workspace import replacing
@@ -166,5 +166,5 @@ def sentence(cells: tuple[Cell, ...]) -> str:
         return f"The baseline hits {percent(before)}, and no other of {combinations} hits more or less than its best."
     direction = "more" if change > 0 else "less"
     noise = ", which is within the noise of this log" if top.within_noise else ""
-    with_what = f" with {told(changed)}" if changed else ""
+    with_what = f" with {settings(changed)}" if changed else ""
     return f"The baseline hits {percent(before)}; {how}{with_what}, {points(abs(change))} {direction}{noise}."

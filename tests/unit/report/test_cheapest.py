@@ -19,7 +19,9 @@ def cell(ttl: str, amount: str | None, capacity: str = "unlimited", currency: st
 def test_the_cheapest_is_named_by_what_differs() -> None:
     """An axis that no cell changes says nothing; what cannot be priced or replayed is passed over."""
     cells = [cell("none", "10"), cell("5m", "8"), cell("1h", "9"), cell("2h", None)]
-    assert cheapest(cells) == "cheapest: ttl 5m, $8.00, 20.0 % below the baseline; memory not counted"
+    assert (
+        cheapest(cells) == "cheapest: time to live 5m, $8.00, 20.0 % below the baseline; memory not counted"
+    )
     assert " (1 more cost the same)" in cheapest([*cells, cell("3h", "8")])
 
 
@@ -29,7 +31,7 @@ def test_noise_and_a_baseline_that_is_cheapest_are_said() -> None:
     cells = [cell("none", "10"), replace(cell("5m", "8"), cost_interval=interval)]
     assert "a difference within the noise" in cheapest(cells)
     assert cheapest([cell("none", "7"), cell("5m", "8")]).startswith(
-        "cheapest is the baseline; of the others ttl 5m"
+        "cheapest is the baseline; of the others time to live 5m"
     )
 
 
