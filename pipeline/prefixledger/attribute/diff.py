@@ -17,6 +17,7 @@ from prefixledger.attribute.session import Session
 from prefixledger.errors import UsageError
 from prefixledger.ids import short_id
 from prefixledger.index.load import load
+from prefixledger.ingest.text.batch import digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,7 +49,9 @@ class PromptDiff:
         namespace_fields: Fields of the namespace that differ: keys then differ from the first token on, whatever the text.
         equal_tokens: Tokens from the start that are equal for sure.
         within_tokens: The first difference lies within so many tokens from there; 0 where nothing differs.
-        equal_bytes: Bytes of content from the start that are equal; None unless the workspace keeps text.
+        equal_bytes: Bytes of content from the start that are equal for sure; None where the log has no text.
+        within_bytes: The first difference lies within so many bytes from there: those of the part that differs, 1 where
+            the workspace keeps text, 0 where nothing differs; None where the log has no text.
         segment: Where the difference lies: tools, system or message n, from 1; None where the log does not say.
         block_size: Tokens per block, 0 where the second request has no keys.
         shared_blocks: Leading blocks that have the same key.
@@ -70,6 +73,7 @@ class PromptDiff:
     equal_tokens: int
     within_tokens: int
     equal_bytes: int | None
+    within_bytes: int | None
     segment: str | None
     block_size: int
     shared_blocks: int
@@ -124,19 +128,19 @@ def diff(
     place = _by_pieces(workspace, one, two) or _by_blocks(one, two, shared_blocks)
     parts = tuple(read_parts(workspace, each) for each in (one, two))
     at_part, place = _by_parts(parts[0], parts[1], place)
-    texts, equal_bytes = (None, None), None
+    texts, in_bytes = (None, None), _in_bytes(parts, at_part)
     if at_part is not None:
         found = [read_text(workspace, each[at_part]) if at_part < len(each) else b"" for each in parts]
         if None not in found:
             here = common_bytes(found[0] or b"", found[1] or b"")
-            equal_bytes = sum(part.n_bytes for part in parts[1][:at_part]) + here
+            in_bytes = None if in_bytes is None else (in_bytes[0] + here, min(1, in_bytes[1]))
             texts = tuple(_excerpt(each or b"", here) for each in found)  # type: ignore[assignment]
     if show_text and place.relation == "diverges" and texts[0] is None:
         raise UsageError(
             "the workspace keeps no text of these prompts",
             hint="read the logs again with --keep-text; without --show-text the place is told",
         )
-    return _told(one, two, place, parts, at_part, shared_blocks, equal_bytes, texts if show_text else (None, None), show_ids)  # fmt: skip
+    return _told(one, two, place, parts, at_part, shared_blocks, in_bytes, texts if show_text else (None, None), show_ids)  # fmt: skip
 
 
 def _told(
@@ -146,7 +150,7 @@ def _told(
     parts: Sequence[Sequence[Part]],
     at_part: int | None,
     shared_blocks: int,
-    equal_bytes: int | None,
+    in_bytes: tuple[int, int] | None,
     texts: tuple[str | None, str | None],
     show_ids: bool,
 ) -> PromptDiff:
@@ -164,7 +168,8 @@ def _told(
         namespace_fields=fields,
         equal_tokens=place.equal,
         within_tokens=place.within,
-        equal_bytes=equal_bytes,
+        equal_bytes=None if in_bytes is None else in_bytes[0],
+        within_bytes=None if in_bytes is None else in_bytes[1],
         segment=segment,
         block_size=two["block_size"],
         shared_blocks=shared_blocks,
@@ -287,6 +292,19 @@ def _by_parts(one: Sequence[Part], two: Sequence[Part], place: _Place) -> tuple[
         within = max(1, place.equal + place.within - first)
         return shared, _Place("parts", "diverges", first, within, place.lost)
     return shared, place
+
+
+def _in_bytes(parts: Sequence[Sequence[Part]], at_part: int | None) -> tuple[int, int] | None:
+    """Return how many bytes are equal before the part that differs, and within how many from there they part.
+
+    None where the log has no text of one of them, or a name in place of a text: that has no length.
+    """
+    at = len(parts[1]) if at_part is None else at_part
+    compared = [part for each in parts for part in each[: at + 1]]
+    if not all(parts) or any(not part.n_bytes and part.raw_hash != digest(b"") for part in compared):
+        return None
+    here = [each[at].n_bytes for each in parts if at < len(each)]
+    return sum(part.n_bytes for part in parts[1][:at]), max(here) if len(here) > 1 else 0
 
 
 def _excerpt(text: bytes, at: int) -> str:

@@ -65,6 +65,8 @@ def _lines(found: PromptDiff) -> Iterator[tuple[str, str]]:
     keys = f"{found.shared_blocks:,} leading blocks of {found.block_size} tokens have the same key"
     yield "keys", keys if found.block_size else "the log has none"
     in_bytes = "" if found.equal_bytes is None else f", {found.equal_bytes:,} bytes of text"
+    if found.within_bytes is not None and found.within_bytes > 1:
+        in_bytes += f" and up to {found.within_bytes:,} more"
     yield "equal", f"{found.equal_tokens:,} tokens from the start{in_bytes} (by {found.basis})"
     if found.segment is not None and found.relation != "equal":
         yield "where", found.segment

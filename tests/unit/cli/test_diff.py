@@ -59,7 +59,12 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_clock_on_top_costs_what_stands_behind_it(kept: Path) -> None:
     """The last digit of the minute differs, byte 10; nearly all tokens behind it are the first prompt's, too."""
     found = api.diff("one", "two", workspace=kept, show_text=True)
-    assert (found.relation, found.segment, found.equal_bytes) == ("diverges", "system", 10)
+    assert (found.relation, found.segment, found.equal_bytes, found.within_bytes) == (
+        "diverges",
+        "system",
+        10,
+        1,
+    )
     assert found.equal_tokens <= 10 < found.equal_tokens + 4 * found.within_tokens
     assert found.shared_blocks == 0
     assert found.lost_tokens is not None
@@ -92,7 +97,9 @@ def test_text_is_neither_shown_unasked_nor_made_up(
     assert "word" not in shown
     assert "10:0" not in shown
     bare = _workspace(tmp_path, keep_text=False)
-    assert api.diff("one", "two", workspace=bare).equal_bytes is None
+    found = api.diff("one", "two", workspace=bare)
+    assert (found.equal_bytes, found.within_bytes) == (0, len(f"It is 10:00.\n{LONG}"))
+    assert api.diff("one", "more", workspace=bare).within_bytes == 0
     with pytest.raises(UsageError, match="keeps no text"):
         api.diff("one", "two", workspace=bare, show_text=True)
 
