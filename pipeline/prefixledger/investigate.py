@@ -24,6 +24,7 @@ def investigate(
     *,
     workspace: str | Path = DEFAULT_WORKSPACE,
     output: str | Path | None = None,
+    figures: str | Path | None = None,
     at: str | None = None,
     from_: str | None = None,
     to: str | None = None,
@@ -59,6 +60,7 @@ def investigate(
         sources: Logs, read first as by ``ingest``; or one workspace; or nothing, for the workspace as it is.
         workspace: Folder of the stages' files.
         output: An HTML page of what is found; None writes none.
+        figures: Folder for every picture as SVG and PNG; None writes none.
         at: Look only at this moment, ISO 8601, UTC unless it says; None finds moments by itself.
         from_: First moment that is looked at; None is the first of the log.
         to: First moment behind; None is the end of the log.
@@ -101,6 +103,7 @@ def investigate(
     from prefixledger.attribute.window import whole_log
     from prefixledger.config.units import parse_time_us
     from prefixledger.report import investigation_page as pages
+    from prefixledger.report.figures import check_folder, write_pictures
 
     options = stages.log_options(
         format=format, map=map, block_size=block_size, block_ids=block_ids, id_scope=id_scope,
@@ -113,6 +116,9 @@ def investigate(
     page = None if output is None else Path(output)
     if page is not None:
         pages.check_page(page, force=force)
+    folder = None if figures is None else Path(figures)
+    if folder is not None:
+        check_folder(folder, force=force)
     at_us, from_us, to_us = (None if text is None else parse_time_us(text) for text in (at, from_, to))
     logs, place = stages.resolve(sources, workspace)
     question = stages.ask(() if scenario is None else (scenario,), events, replica_grace)
@@ -135,6 +141,8 @@ def investigate(
         if page is not None:
             progress.phase("draw the page")
             pages.write_page(found, page)
+        if folder is not None:
+            write_pictures(lambda: pages.pictures(found), folder)
     return read.checked(results.InvestigateResult(place.name, read.summary, found, page))
 
 

@@ -45,6 +45,7 @@ def whatif(
     growth: str | Sequence[str | float] | None = None,
     sample: str | None = None,
     output: str | Path | None = None,
+    figures: str | Path | None = None,
     scenario: Scenario | str | Path | None = None,
     events: Sequence[str | Path] = (),
     replica_grace: str | None = None,
@@ -95,6 +96,7 @@ def whatif(
             scenario; None is all. Capacities stay those of the whole. Each cell says how far it may be off.
         growth: Times the sessions of the log, as ``1.5,2``; every other setting is tried under each as well.
         output: An HTML page of the cells, with a CSV of the same stem beside it; None writes none.
+        figures: Folder for every picture as SVG and PNG; None writes none.
         scenario: The baseline, or its file; None is vLLM, as logged, unlimited.
         events: See ``replay``, as for the two that follow.
         replica_grace: How long a replica lives after its last logged request.
@@ -156,6 +158,12 @@ def whatif(
         from prefixledger.report import whatif_page  # draws, and half a second of imports
 
         whatif_page.check_page(page, force=force)
+    folder = None if figures is None else Path(figures)
+    if folder is not None:
+        from prefixledger.report import figures as drawings
+        from prefixledger.report import whatif_page
+
+        drawings.check_folder(folder, force=force)
     logs, place = stages.resolve(sources, workspace)
     question = stages.ask(() if scenario is None else (scenario,), events, replica_grace)
     with (
@@ -188,6 +196,8 @@ def whatif(
         progress.phase("draw the page")
         made = whatif_page.whatif_page(cells, (*found.sizes, *notes), missing=asked - len(cells))
         written = whatif_page.write_page(made, page)
+    if folder is not None:
+        drawings.write_pictures(lambda: whatif_page.pictures(cells), folder)
     result = results.WhatIfResult(place.name, read.summary, cells, notes, asked, *written)
     if asked > len(cells):
         raise outcomes.CutShortError(result)

@@ -114,6 +114,15 @@ def app(ctx: click.Context) -> None:
            workspace or report is damaged, stale or of another version
       4    a fault of prefixledger
       130  interrupted; the workspace is safe
+
+    \b
+    Environment:
+      NO_COLOR, FORCE_COLOR  no colour; colour also where stdout is no terminal
+      COLUMNS                width of tables and sentences
+      XDG_CACHE_HOME         where copies of workspaces on object storage lie
+      NUMBA_CACHE_DIR        where compiled kernels are kept
+      AWS_ACCESS_KEY_ID …    credentials, AWS_REGION and AWS_ENDPOINT_URL of s3://
+      RAY_ADDRESS            the cluster of --engine ray
     """
     if ctx.invoked_subcommand is None:
         click.echo(_SHORT_HELP, nl=False)

@@ -11,6 +11,7 @@ from prefixledger.cli.console import talk_of
 from prefixledger.cli.options import (
     FILE,
     PLACE,
+    figures_option,
     force_option,
     json_option,
     log_options,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 @sources_argument
 @workspace_option
 @click.option("-o", "--output", type=FILE, metavar="FILE", help="Also write a page (.html).")
+@figures_option
 @click.option("--at", metavar="TIME", help="Look only at this moment. [default: find moments]")
 @click.option("--from", "from_", metavar="TIME", help="First moment that is looked at. [default: the log's]")
 @click.option("--to", metavar="TIME", help="First moment behind.")

@@ -11,6 +11,7 @@ from prefixledger.cli.console import talk_of
 from prefixledger.cli.options import (
     FILE,
     PLACE,
+    figures_option,
     force_option,
     json_option,
     log_options,
@@ -101,6 +102,7 @@ if TYPE_CHECKING:
 @click.option(
     "-o", "--output", type=FILE, metavar="FILE", help="Also write a page (.html), and a CSV of the same stem."
 )
+@figures_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, one row per cell.")
 @json_option
 @talk_options

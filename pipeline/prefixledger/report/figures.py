@@ -1,4 +1,4 @@
-"""Writes each picture of a report as a file of its own, SVG and PNG, for slides and tickets."""
+"""Writes each picture of a page as a file of its own, SVG and PNG, for slides and tickets."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 
+from prefixledger import __version__
 from prefixledger.errors import Place, UsageError
 from prefixledger.report.canvas import INK, RULE, area, note, sheet
 from prefixledger.report.icicle import ROW_PX, WIDTH_PX, boxes, label_of, shade
@@ -20,13 +21,16 @@ from prefixledger.report.svg import STYLE, collecting
 from prefixledger.workspace import replacing, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from matplotlib.figure import Figure
 
     from prefixledger.report.page import Page
     from prefixledger.report.view import ReportView
+
+    Picture = tuple[str, str, str]
+    """Name, finding and inline SVG."""
 
 INDEX = "figures.json"
 """Lists the figures of the folder, written last; a folder with it is ours."""
@@ -74,11 +78,32 @@ def write_figures(view: ReportView, folder: Path) -> tuple[str, ...]:
     figures = dict(drawn)
     if shown.icicle.svg:
         figures["fig-prefixes"] = _tree(view)
+    return _write(_pictures(shown), figures, folder, view.made.version)
+
+
+def write_pictures(draw: Callable[[], Iterable[Picture]], folder: Path) -> tuple[str, ...]:
+    """Write the pictures of another page into a folder, as those of a report; return the names of the files.
+
+    Args:
+        draw: Returns (name, finding, inline SVG) of each; the id of its chart is ``fig-`` and the name.
+        folder: Where.
+
+    Raises:
+        UsageError: The place cannot be written.
+    """
+    with collecting() as drawn:
+        pictures = tuple(draw())
+    return _write(pictures, dict(drawn), folder, __version__)
+
+
+def _write(
+    pictures: Iterable[Picture], figures: Mapping[str, Figure], folder: Path, version: str
+) -> tuple[str, ...]:
     names: list[str] = []
     listed = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, caption, svg in _pictures(shown):
+        for name, caption, svg in pictures:
             for suffix, content in (
                 (".svg", _standalone(svg).encode()),
                 (".png", _png(figures[f"fig-{name}"])),
@@ -87,7 +112,7 @@ def write_figures(view: ReportView, folder: Path) -> tuple[str, ...]:
                     temporary.write_bytes(content)
                 names.append(f"{name}{suffix}")
             listed.append({"name": name, "finding": caption})
-        write_json(folder / INDEX, {"generator": f"prefixledger {view.made.version}", "figures": listed})
+        write_json(folder / INDEX, {"generator": f"prefixledger {version}", "figures": listed})
     except OSError as error:
         raise UsageError(
             f"the figures cannot be written: {error.strerror or error}",
@@ -97,7 +122,7 @@ def write_figures(view: ReportView, folder: Path) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _pictures(shown: Page) -> Iterator[tuple[str, str, str]]:
+def _pictures(shown: Page) -> Iterator[Picture]:
     """Yield (name, finding, inline SVG) of every picture of a page."""
     for name, svg in shown.charts.items():
         if svg:

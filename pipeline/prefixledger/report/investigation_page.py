@@ -17,9 +17,11 @@ from prefixledger.report.render import GENERATOR, page_html
 from prefixledger.workspace import replacing
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from prefixledger.attribute.investigated import Investigation
+    from prefixledger.report.figures import Picture
 
 _TEMPLATE = "templates/investigation.html.j2"
 _HEAD_BYTES = 4096
@@ -51,22 +53,30 @@ def check_page(output: Path, *, force: bool) -> None:
                 )
 
 
+def pictures(found: Investigation) -> Iterator[Picture]:
+    """Yield (name, finding, inline SVG): the course where there is one, and before and after of each moment."""
+    if len(found.hourly) > 1:
+        yield "course", course_sentence(found), course(found, "fig-course")
+    for number, one in enumerate(found.incidents, start=1):
+        if one.table:
+            name = f"change-{number}"
+            yield name, before_after_sentence(one), before_after(one, f"fig-{name}")
+
+
 def write_page(found: Investigation, output: Path) -> None:
     """Write the page.
 
     Raises:
         UsageError: The place cannot be written.
     """
+    drawn = {name: (svg, caption) for name, caption, svg in pictures(found)}
     text = page_html(
         _TEMPLATE,
         window=window_of(found),
         page=found,
         version=__version__,
-        course=(course(found, "fig-course"), course_sentence(found)) if len(found.hourly) > 1 else None,
-        changes=[
-            (before_after(one, f"fig-change-{number}"), before_after_sentence(one)) if one.table else None
-            for number, one in enumerate(found.incidents, start=1)
-        ],
+        course=drawn.get("course"),
+        changes=[drawn.get(f"change-{number}") for number in range(1, 1 + len(found.incidents))],
     )
     try:
         with replacing(output) as temporary:

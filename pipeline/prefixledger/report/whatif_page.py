@@ -19,9 +19,11 @@ from prefixledger.report.render import GENERATOR, page_html
 from prefixledger.workspace import replacing
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from prefixledger.attribute.cell import Cell
+    from prefixledger.report.figures import Picture
 
 _TEMPLATE = "templates/whatif.html.j2"
 _HEAD_BYTES = 4096
@@ -75,10 +77,16 @@ def whatif_page(cells: tuple[Cell, ...], notes: tuple[str, ...], missing: int = 
         currencies=tuple(currencies_of(cells)),
         cells=cells,
         best=best,
-        charts=tuple(
-            (finding(cells, m, best), chart(cells, m, best, f"frontier-{n}")) for n, m in enumerate(asked)
-        ),
+        charts=tuple((caption, svg) for _, caption, svg in pictures(cells)),
     )
+
+
+def pictures(cells: tuple[Cell, ...]) -> Iterator[Picture]:
+    """Yield (name, finding, inline SVG) of the hit rate over each measure that varies."""
+    asked = measures(cells)
+    best = frontier(cells, asked)
+    for n, measure in enumerate(asked):
+        yield f"frontier-{n}", finding(cells, measure, best), chart(cells, measure, best, f"fig-frontier-{n}")
 
 
 def check_page(output: Path, *, force: bool) -> None:

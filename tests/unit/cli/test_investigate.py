@@ -63,7 +63,14 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_release_and_its_repair_are_found_unasked(broken: Path, tmp_path: Path) -> None:
     """Both moments are those of the releases, to the microsecond; the cause that took over is named."""
-    result = api.investigate(workspace=broken, output=tmp_path / "page.html", jobs=1)
+    result = api.investigate(
+        workspace=broken, output=tmp_path / "page.html", figures=tmp_path / "figures", jobs=1
+    )
+    drawn = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert drawn == {
+        "figures.json",
+        *(f"{n}.{s}" for n in ("course", "change-1", "change-2") for s in ("svg", "png")),
+    }
     bad, repair = result.found.incidents
     assert (bad.better, repair.better) == (False, True)
     assert (bad.at.hour, repair.at.hour) == (BREAK, REPAIR % 24)
