@@ -300,7 +300,7 @@ def test_a_page_shows_the_table_and_what_nothing_beats(capsys: pytest.CaptureFix
     """One file without script or address, a CSV beside it with the rows of --csv; nothing of others is replaced."""
     asked = ["whatif", "--capacity", "12,16,20", "--routing", "random,session", "--replicas", "2"]
     assert app.run([*asked, "-o", "grid.html", "--figures", "drawn", "--csv", "-q"]) == 0
-    drawn = [f"frontier-{n}.{kind}" for n in range(2) for kind in ("png", "svg")]
+    drawn = [f"frontier-{n}.{kind}" for n in range(3) for kind in ("png", "svg")]
     assert sorted(path.name for path in Path("drawn").iterdir()) == ["figures.json", *drawn]
     out = capsys.readouterr().out
     page, table = Path("grid.html").read_text(encoding="utf-8"), Path("grid.csv").read_text(encoding="utf-8")
