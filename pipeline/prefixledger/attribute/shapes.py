@@ -159,8 +159,8 @@ def _unforeseen(expected: Sequence[dict[str, Any]]) -> Iterator[str]:
     if not blind:
         return
     reads = sum(row["unforeseen"] for row in blind)
-    requests = sum(row["requests"] for row in blind)
     seen = [row for row in expected if row["requests_expected"]]
+    requests = sum(row["requests"] for row in (blind if seen else expected))
     which = (
         "of any cache"
         if not seen
@@ -169,5 +169,5 @@ def _unforeseen(expected: Sequence[dict[str, Any]]) -> Iterator[str]:
     )
     yield (
         f"a router that does not see: it expected nothing {which} for any of {requests:,} requests, while {reads:,} of them were "
-        "served from there: events of these caches do not reach it, or it does not use them; which, only its settings can tell"
+        "served from a cache: events of these caches do not reach it, or it does not use them; which, only its settings can tell"
     )

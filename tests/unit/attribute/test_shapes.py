@@ -72,6 +72,17 @@ def test_a_drop_after_routing_changed_is_routing() -> None:
     assert {move.measure for move in one.moves} == {"hit", "misrouted"}
 
 
+def test_a_router_that_expects_nothing_at_all_is_told_of_as_a_whole() -> None:
+    """Of all requests, those of caches that nobody read included; below seven reads nothing is said."""
+
+    def cache(replica: str, reads: int) -> dict[str, object]:
+        return {"pool": 0, "replica": replica, "requests": 20, "requests_expected": 0, "reads": reads, "unforeseen": reads}  # fmt: skip
+
+    (said,) = shapes(None, (), None, (), expected=[cache("a", 7), cache("b", 0)])
+    assert "it expected nothing of any cache for any of 40 requests, while 7 of them were served" in said
+    assert shapes(None, (), None, (), expected=[cache("a", 6), cache("b", 6)]) == ()
+
+
 def test_slices_are_hours_where_there_is_enough_in_them() -> None:
     """A busy week has slices of an hour, a quiet one longer ones, a busy day shorter ones."""
     week_us, day_us = 168 * HOUR_US, 24 * HOUR_US
