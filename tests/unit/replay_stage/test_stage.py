@@ -11,7 +11,7 @@ from prefixledger.replay import run
 from stage_support import SECOND, named, read, write_workspace
 
 FILES = {
-    "changes", "capacity_curve", "capacity_marks", "curve_parts", "gaps", "held", "reuse", "events", "facts", "ladder", "lookup_facts", "lookup_shared", "removals", "replicas",
+    "changes", "capacity_curve", "curve_surface", "capacity_marks", "curve_parts", "gaps", "held", "reuse", "events", "facts", "ladder", "lookup_facts", "lookup_shared", "removals", "replicas",
     "shared", "ttl_curve", "warmups", "draws", "kv_changes", "kv_lookups", "counters",
 }  # fmt: skip
 
