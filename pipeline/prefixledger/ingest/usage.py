@@ -275,7 +275,8 @@ def _by_ttl(usage: Mapping[str, Any], name: str | None) -> tuple[int | None, int
         if isinstance(entry, dict) and entry.get("inputTokens") is not None:
             ttl = entry["ttl"] if entry.get("ttl") in ("5m", "1h") else "other"
             sums[ttl] = sums.get(ttl, 0) + _count(entry["inputTokens"], f"{name}.inputTokens")
-    return sums.get("5m"), sums.get("1h"), sums.get("other")
+    # A list names all that was written, so that what it leaves out is nothing, and not a lifetime that nobody said.
+    return (sums.get("5m", 0), sums.get("1h", 0), sums.get("other")) if sums else (None, None, None)
 
 
 def _output(usage: Mapping[str, Any], spelling: Dialect, prompt: int | None) -> int | None:

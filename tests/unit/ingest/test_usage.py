@@ -38,7 +38,7 @@ EXAMPLES: list[tuple[str, dict[str, Any], tuple[int | None, ...]]] = [
                           "cacheReadInputTokenCount": 2_752, "cacheWriteInputTokens": 0}, (3_185, 2_752, 0, None, None, 16)),
     ("bedrock-converse", {"inputTokens": 3, "outputTokens": 121, "totalTokens": 2_072, "cacheReadInputTokens": 1_712,
                           "cacheWriteInputTokens": 236, "cacheDetails": [{"ttl": "1h", "inputTokens": 236}]},
-     (1_951, 1_712, None, 236, None, 121)),
+     (1_951, 1_712, 0, 236, None, 121)),
     ("bedrock-log", {"inputTokenCount": 433, "cacheReadInputTokenCount": 2_752, "cacheWriteInputTokenCount": 0,
                      "outputTokenCount": 16}, (3_185, 2_752, 0, None, None, 16)),
     ("gemini", {"promptTokenCount": 3_520, "cachedContentTokenCount": 3_512, "candidatesTokenCount": 2,
