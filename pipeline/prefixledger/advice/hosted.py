@@ -12,6 +12,7 @@ from prefixledger.advice.changes import Change, applied, marks
 from prefixledger.advice.units import find_units
 from prefixledger.config.registry import PROFILES
 from prefixledger.errors import UsageError
+from prefixledger.replay.routers.base import BRANCHES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,7 +132,10 @@ def _kinds(pool: Pool, tally: PoolTally, ground: Ground) -> Iterator[str]:
     yield from _RENTED if profile.any_ttl else profile.ttls
     if len(profile.ttls) > 1 and any(card.write_1h > card.write for card in cards):
         yield SPLIT
-    if len(tally.plan.fleet.replicas) > 1:
+    # Further caches that load spills into are the service's own: nobody can merge them, and one cache would spill more.
+    branch = tally.plan.branch
+    spilled = branch is not None and bool((branch == BRANCHES.index("overflow")).any())
+    if len(tally.plan.fleet.replicas) > 1 and not spilled:
         yield MERGE
 
 

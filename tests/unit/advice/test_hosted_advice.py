@@ -174,6 +174,16 @@ def test_caches_that_keep_the_same_prompts_are_to_be_one() -> None:
     )
 
 
+def test_caches_that_load_spills_into_are_not_to_be_merged() -> None:
+    """Five uses a minute fit one cache; a sixth every twelve minutes asks one of the service's own, cold each time."""
+    bursts = [n * 4 * MINUTE + turn * 3 * SECOND for n in range(60) for turn in range(6 - (n % 3 > 0))]
+    trials, scenario = opened(asks(8, days(bursts), tail_blocks=2))
+    (pool,) = scenario.pool
+    cache = pool.cache.model_copy(update={"overflow_rpm": 5})
+    advice = advise_on(trials, Scenario(pool=(pool.model_copy(update={"cache": cache}),)))
+    assert all(one.kind != "merge" for one in advice.recommendations)
+
+
 def test_nothing_is_advised_on_a_chat_that_pays() -> None:
     """Two minutes apart, under five minutes: no other lifetime, no call, no split, no merging and no turning off."""
     advice = advice_on(CHAT)
