@@ -16,6 +16,7 @@ from prefixledger.attribute.session import Session
 from prefixledger.errors import InputError, UsageError
 from prefixledger.index.load import load
 from prefixledger.replay.fingerprint import fingerprint
+from prefixledger.resources import read_text
 from prefixledger.workspace import read_manifest
 
 if TYPE_CHECKING:
@@ -32,6 +33,11 @@ _COLUMNS = (
     "request_id", "started_at", "model", "release", "tenant", "session_id", "block_size", "prompt_tokens", "status",
     "adapter", "source_file", "source_line",
 )  # fmt: skip
+
+
+def statements() -> tuple[str, ...]:
+    """Return the statements that find a request and tell its life, in the order in which they run, each under its name."""
+    return tuple(f"-- {step}.sql\n{read_text('sql', f'{step}.sql')}" for step in STEPS)
 
 
 def explain(

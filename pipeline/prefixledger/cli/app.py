@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import gc
 import os
+import platform
 import sys
 import traceback
 from importlib import import_module
@@ -45,6 +46,8 @@ _GARBAGE_OBJECTS: Final = 50_000
 1,631 times, which took 1.3 of 16.6 s; so 18 times and 0.4 s, for 15 MiB more."""
 _LONG = 500
 """Characters that no first sentence of a verb has."""
+_ENGINES = ("duckdb", "matplotlib", "numba", "numpy", "polars", "pyarrow", "scipy")
+"""What computes and draws; results may differ between their versions."""
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
@@ -88,12 +91,29 @@ class _Verbs(click.Group):
         return super().resolve_command(ctx, args)
 
 
+def _print_versions(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if not value or ctx.resilient_parsing:
+        return
+    from importlib.metadata import version
+
+    with_what = ", ".join(f"{name} {version(name)}" for name in _ENGINES)
+    click.echo(f"prefixledger, version {__version__}\nPython {platform.python_version()}, {with_what}")
+    ctx.exit()
+
+
 @click.group(
     cls=_Verbs,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(__version__, prog_name="prefixledger")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_versions,
+    help="Show the version, and those of what it computes with, and exit.",
+)
 @talk_options
 @click.pass_context
 def app(ctx: click.Context) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -18,19 +19,39 @@ if TYPE_CHECKING:
     from prefixledger.progress import Progress
 
 
+_SILENT_S = 10
+"""Longest time without a word off a terminal."""
+
+
 class _Spoken:
-    """A progress off a terminal: sentences, no bars."""
+    """A progress off a terminal: sentences, no bars; of a long phase one every 10 s, for whoever reads the log of a job."""
 
     def __init__(self, talk: Talk) -> None:
         self._talk = talk
+        self._name, self._unit = "", ""
+        self._total: int | None = None
+        self._done = self._rejects = 0
+        self._told_s = time.monotonic()
 
     def phase(self, name: str, total: int | None = None, unit: str = "bytes") -> None:
         """Name the phase where more was asked for."""
         amount = "" if total is None else f": {total:,} {unit}"
         self._talk.detail(f"{name}{amount}")
+        self._name, self._unit, self._total = name, unit, total
+        self._done = self._rejects = 0
+        self._told_s = time.monotonic()
 
     def advance(self, amount: int, rejects: int = 0) -> None:
-        """Say nothing."""
+        """Say how far it is where nothing was said for long."""
+        self._done += amount
+        self._rejects += rejects
+        if time.monotonic() - self._told_s < _SILENT_S:
+            return
+        self._told_s = time.monotonic()
+        of = f" of {self._total:,}" if self._total is not None else ""
+        share = f" ({self._done / self._total:.0%})" if self._total else ""
+        refused = f", {self._rejects:,} rejected" if self._rejects else ""
+        self._talk.say(f"{self._name}: {self._done:,}{of} {self._unit}{share}{refused}")
 
     def say(self, text: str) -> None:
         """Print a sentence."""

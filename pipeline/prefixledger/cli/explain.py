@@ -27,10 +27,13 @@ _NARROWEST = 40
 @click.option(
     "--scenario", metavar="NAME", help="Name of the replay. [default: the one that was asked for last]"
 )
+@click.option("--print-sql", is_flag=True, help="Print the statements that answer, and do nothing else.")
 @json_option
 @show_ids_option
 @talk_options
-def explain(request_id: str, workspace: Path, scenario: str | None, as_json: bool, show_ids: bool) -> None:
+def explain(
+    request_id: str, workspace: Path, scenario: str | None, print_sql: bool, as_json: bool, show_ids: bool
+) -> None:
     """Tell the life of one request: where it went, what of its prompt was a hit, and why the rest was not.
 
     REQUEST_ID is an id of the log, its beginning or short form, or FILE:LINE. The workspace must hold a replay.
@@ -43,6 +46,11 @@ def explain(request_id: str, workspace: Path, scenario: str | None, as_json: boo
     from prefixledger import api
     from prefixledger.cli.show import print_json
 
+    if print_sql:
+        from prefixledger.attribute.explain import statements
+
+        click.echo("\n".join(statements()), nl=False)
+        return
     found = api.explain(request_id, workspace=workspace, scenario=scenario, show_ids=show_ids)
     if as_json:
         print_json(found)

@@ -11,7 +11,7 @@ import pytest
 from prefixledger import api
 from prefixledger.cli import app
 
-ONLY_HOW_IT_IS_SHOWN = {"as_json", "as_csv", "open_it", "print_scenario"}
+ONLY_HOW_IT_IS_SHOWN = {"as_json", "as_csv", "open_it", "print_scenario", "print_sql"}
 """Options of the command line that say how to print, not what to do."""
 
 SHOWN_BY_QUERY = {"show_ids"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from ingest_support import FIXTURES
 from prefixledger import api
 from prefixledger.cli import app
+from prefixledger.cli.bars import progress_of
+from prefixledger.cli.console import Talk
 from prefixledger.outcomes import PartialInputError
 
 if TYPE_CHECKING:
@@ -264,3 +267,26 @@ def test_a_crossed_rule_is_exit_1_after_the_report_is_written(
     assert "token_hit_rate<80%: it is 0.73" in err
     assert "cold_share" not in err
     assert app.run(["report", ".prefixledger", "--fail-on", "token_hit_rate<50%"]) == 0
+
+
+def test_the_statements_of_explain_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whole, in order, and without a workspace."""
+    assert app.run(["explain", "any", "--print-sql"]) == 0
+    out = capsys.readouterr().out
+    assert [line for line in out.splitlines() if line.endswith(".sql")] == [
+        f"-- 80_explain/{name}.sql" for name in ("candidates", "near", "life", "spans")
+    ]
+    assert out.count("-- Question:") == 4
+
+
+def test_a_long_phase_off_a_terminal_says_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line after ten seconds, none before."""
+    clock = iter((0.0, 1.0, 5.0, 12.0, 12.0, 13.0))
+    monkeypatch.setattr("prefixledger.cli.bars.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    with progress_of(Talk()) as progress:
+        progress.phase("ingest", 400)
+        for rejects in (0, 2, 0):
+            progress.advance(100, rejects)
+    assert capsys.readouterr().err == "ingest: 200 of 400 bytes (50%), 2 rejected\n"
