@@ -75,10 +75,18 @@ def minimum_notes(
     touched = (said.read > 0) | (said.written > 0)
     for model in sorted(set(said.model[counted].tolist())):
         own = counted & (said.model == model)
+        rule = int(minimum_tokens[own][0])
+        # What was read and written is what is stored, to the token, however the lengths of prompts were made out.
+        stored = (said.read + said.written)[own & touched]
+        if (below := stored[stored < rule]).size >= FEWEST:
+            yield (
+                f"{model}: the service stored prefixes of {below.size} prompts that are shorter than the {rule} tokens of the "
+                f"rules, from {below.min()} tokens on; minimum_tokens in [pool.cache] replays another one"
+            )
+            continue
         left, kept = marked_tokens[own & ~touched], marked_tokens[own & touched]
         if min(left.size, kept.size) < FEWEST or left.max() >= kept.min():
             continue
-        rule = int(minimum_tokens[own][0])
         if left.max() < rule <= kept.min():
             continue
         yield (

@@ -69,6 +69,16 @@ def test_a_minimum_that_the_log_does_not_bear_out() -> None:
     assert "shortest stored prefix is 1024 tokens" in told
 
 
+def test_prefixes_that_are_stored_below_the_minimum_are_told_to_the_token() -> None:
+    """Three prompts of 640 to 896 tokens were written, where nothing below 1,024 is by the rules; two would be chance."""
+    told = _notes(_lengths(5, 6, 7, stored=lambda _: True))
+    assert (
+        "stored prefixes of 3 prompts that are shorter than the 1024 tokens of the rules, from 640 tokens on"
+        in told
+    )
+    assert "stored prefixes of" not in _notes(_lengths(5, 6, stored=lambda _: True))
+
+
 @pytest.mark.parametrize(
     "rows",
     [
