@@ -164,7 +164,7 @@ def _unforeseen(expected: Sequence[dict[str, Any]]) -> Iterator[str]:
     which = (
         "of any cache"
         if not seen
-        else f"of {', '.join(row['replica'] for row in blind[:_MOST_NAMED])}"
+        else f"of {'replica' if len(blind) == 1 else 'replicas'} {', '.join(row['replica'] for row in blind[:_MOST_NAMED])}"
         + (f" and {len(blind) - _MOST_NAMED:,} more" if len(blind) > _MOST_NAMED else "")
     )
     yield (

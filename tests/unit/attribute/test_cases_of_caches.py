@@ -214,7 +214,8 @@ def test_a_router_that_gets_no_events_expects_nothing(tmp_path: Path) -> None:
     found = api.investigate([log], workspace=tmp_path / "ws", jobs=1).found
     (told,) = [shape for shape in found.shapes if shape.startswith("a router")]
     assert (
-        "it expected nothing of 0 for any of 20 requests, while 19 of them were served from a cache" in told
+        "it expected nothing of replica 0 for any of 20 requests, while 19 of them were served from a cache"
+        in told
     )
 
 
