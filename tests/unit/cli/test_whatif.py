@@ -263,7 +263,9 @@ def test_ctrl_c_keeps_what_is_done(
     monkeypatch.setattr(grid_run, "_try_cell", interrupted)
     assert app.run(["whatif", "--capacity", "12,16,20,24", "--jobs", "1", "--json"]) == 130
     out, err = capsys.readouterr()
-    cells = json.loads(out)["cells"]
+    printed = json.loads(out)
+    cells = printed["cells"]
+    assert list(printed) == ["notes", "cells"]
     assert len(cells) == 3
     assert all(cell in whole for cell in cells)
     assert "cut short: 2 of 4 combinations were replayed" in err
