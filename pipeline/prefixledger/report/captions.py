@@ -146,7 +146,7 @@ def prefixes(view: ReportView) -> str:
     tops = [p for p in view.prefixes.tree if p.level == 0] or list(view.prefixes.tree)
     widest = tops[0]
     asked = view.result.total.prompt_tokens
-    text = f"{clean(widest.name, 30)} is {percent(widest.below_tokens / asked)} of all tokens and hits {percent(rate(widest.below_hit_tokens, widest.below_tokens))}"
+    text = f"The branch {clean(widest.name, 30)} is {percent(widest.below_tokens / asked)} of all tokens and hits {percent(rate(widest.below_hit_tokens, widest.below_tokens))}"
     if len({p.currency for p in tops}) == 1:
         costly = max(tops, key=lambda p: (p.below_excess_cost or 0, p.below_tokens - p.below_hit_tokens))
     else:

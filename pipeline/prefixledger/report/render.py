@@ -30,6 +30,7 @@ GENERATOR = "prefixledger"
 
 _TEMPLATE = "templates/report.html.j2"
 _FIGURE_UNIT = re.compile(r"(?<=\d) (?=%|points\b|million\b|billion\b|trillion\b)")
+_OPTION = re.compile(r"(?<!\S)--[a-z][a-z-]*")
 _MOMENT = re.compile(r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?Z")
 _SHARE = re.compile(r"(?<=\d)%")
 _REGION = re.compile(r'(role="region" aria-label=")([^"]*)"')
@@ -142,8 +143,9 @@ def _name(text: str, limit: int = 48) -> Markup:
 
 
 def _prose(text: str) -> Markup:
-    """Escape a sentence and keep its figures and their units on one line."""
-    return _ours(_FIGURE_UNIT.sub("&nbsp;", str(escape(numbers.quiet(text)))))
+    """Escape a sentence and keep its figures with their units, and each option with its dashes, on one line."""
+    found = _FIGURE_UNIT.sub("&nbsp;", str(escape(numbers.quiet(text))))
+    return _ours(_OPTION.sub(r'<span class="nw">\g<0></span>', found))
 
 
 def _signed(points: float, digits: int = 1) -> str:

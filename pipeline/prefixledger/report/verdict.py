@@ -121,11 +121,16 @@ def _empty(view: ReportView) -> str:
     result = view.result
     records = sum(source.records for source in view.sources)
     if result.failed_requests:
-        return (
-            f"No request of this window reached a cache: all {whole(result.failed_requests)} of them failed."
-        )
+        failed = result.failed_requests
+        return f"No request of this window reached a cache: {_all_of(failed, f'all {whole(failed)} of them', 'the only one')} failed."
     if result.total.requests:
-        return f"None of the {whole(result.total.requests)} requests of this window has a prompt, so there is no rate."
+        asked = result.total.requests
+        none = _all_of(
+            asked,
+            f"None of the {whole(asked)} requests of this window has a prompt",
+            "The only request of this window has no prompt",
+        )
+        return f"{none}, so there is no rate."
     if result.unmeasured_requests:
         return (
             f"Nothing can be said of the {count(result.unmeasured_requests, 'request')} of this window: the log carries neither "
@@ -135,11 +140,16 @@ def _empty(view: ReportView) -> str:
         why = f": {clean(view.unread, 400)}" if view.unread else ""
         return f"Nothing {'could be' if why else 'was'} read, so there is nothing to judge{why}."
     if records == sum(source.rejected for source in view.sources):
+        every = _all_of(records, f"Every one of the {whole(records)} records", "The only record")
         return (
-            f"Every one of the {count(records, 'record')} was rejected, so there is nothing to judge: name the format with "
+            f"{every} was rejected, so there is nothing to judge: name the format with "
             '--format or the columns with --map; "prefixledger formats" lists what can be read.'
         )
     return "No request falls into this window, so there is nothing to judge: choose another with --from and --to."
+
+
+def _all_of(number: int, many: str, one: str) -> str:
+    return one if number == 1 else many
 
 
 def brief(book: Book, ideal: float | None, *, unlimited: bool) -> str:

@@ -259,7 +259,7 @@ def test_regions_have_names_of_their_own(state: str) -> None:
             (report_data.source(rejected=36_014, kept=0, duplicates=0, skipped=0),),
             "Every one of the 36,014 records was rejected",
         ),
-        ((report_data.source(),), "choose another with --from and --to"),
+        ((report_data.source(),), '>--from</span> and <span class="nw">--to<'),
     ],
 )
 def test_an_empty_report_says_what_to_do(sources: tuple[Source, ...], words: str) -> None:
