@@ -59,9 +59,7 @@ def say_cells(result: WhatIfResult, talk: Talk, *, form: str) -> None:
     if result.html is not None:
         talk.say(f"the page is {result.html}, and the table beside it {result.csv}")
     if form == "json":
-        print_json(
-            {"notes": result.notes, "cells": result.cells}
-        )  # on top, as the policy may not be the one in force
+        print_json({"notes": result.notes, "cells": result.cells})
     elif form == "csv":
         _write_csv(result.cells)
     else:

@@ -69,6 +69,7 @@ def only(advice: Advice) -> Recommendation:
     return one
 
 
+@pytest.mark.slow
 def test_requests_that_go_anywhere_are_to_be_routed_by_prefix_under_a_cap() -> None:
     """Six heads do not fit into each of three caches of three, two of them do into each; the cap is held."""
     advice = advice_on(asked(6, 3, homes=False), 3 * HEAD + 5)
@@ -146,6 +147,7 @@ def hits(trials: Trials) -> int:
     return int(trials.run(default_scenario()).by_arrival("hit_tokens").sum())
 
 
+@pytest.mark.slow
 def test_what_varies_at_the_head_is_to_move_and_nothing_is_said_where_it_does_not(tmp_path: Path) -> None:
     """As many hits as a log that was written with the stamp last, on which there is nothing to advise."""
     logs = {}
