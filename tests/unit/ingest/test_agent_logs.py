@@ -59,6 +59,7 @@ def test_lmcache_bad_rows(tmp_path: Path) -> None:
     assert "user" not in " ".join(r["excerpt"] for r in result.rejects)
 
 
+@pytest.mark.slow
 def test_shared_lmcache_traces(tmp_path: Path) -> None:
     """Every folder: each line is kept, or skipped because its prompt is empty; times lie where the files say."""
     folder = shared("traces/lmcache_agent")

@@ -123,7 +123,7 @@ def _assert_equal(log: Log, chunk: int | None = None) -> Counter:
     )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 @given(rng=st.randoms(use_true_random=False))
 def test_kernel_equals_a_tree_of_nodes_with_locks(rng):
     """Hits, admissions, releases, refusals, ignored flushes, who computes what, and every removal equal those of the twin."""

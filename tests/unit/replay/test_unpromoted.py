@@ -118,7 +118,7 @@ def _random_rules(rng: random.Random, capacity: int) -> TierRules:
     )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(rng=st.randoms(use_true_random=False))
 def test_both_caches_equal_the_block_by_block_twin(rng):
     """Hits above and below, admissions, preemptions and what is gone, for any policy, scope, output, reset and concurrency."""
