@@ -9,16 +9,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 CAUSES = (
-    "uncacheable",
-    "in_flight",
-    "invalidated",
-    "expired",
-    "evicted",
-    "misrouted",
-    "key_changed",
-    "cold",
-    "unexplained",
-)
+    "uncacheable", "in_flight", "invalidated", "expired", "evicted", "misrouted", "key_changed", "cold", "unexplained",
+)  # fmt: skip
 """Causes in the order of the account; every table and chart keeps it."""
 
 
