@@ -10,7 +10,7 @@ NODE := tests/browser/node_modules/.installed
 
 demo: $(STAMP)
 	@mkdir -p out
-	@$(BIN)/prefixledger demo -o out/demo.html --workspace out/demo-workspace --force
+	@$(BIN)/prefixledger demo -o out/demo.html --workspace out/demo-workspace
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal

@@ -5,8 +5,10 @@ from __future__ import annotations
 import heapq
 import math
 import random
+from collections import deque
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import orjson
@@ -98,7 +100,7 @@ def _busyness(at_s: float) -> float:
 def _turns(story: Story, draw: random.Random) -> Iterator[_Turn]:
     """Yield all turns in order of time; a session has 2.4 turns on average, about a minute and a half apart."""
     end_s = story.days * 86_400.0
-    weights = shares(story)
+    tenants, weights = range(story.tenants), list(accumulate(shares(story)))
     mean_turns = 2.4
     peak = 1.75
     average = sum(_busyness(h * 3_600.0) for h in range(168)) / 168
@@ -114,7 +116,7 @@ def _turns(story: Story, draw: random.Random) -> Iterator[_Turn]:
             break
         if draw.random() * peak > _busyness(at_s):
             continue
-        tenant = draw.choices(range(story.tenants), weights)[0]
+        tenant = draw.choices(tenants, cum_weights=weights)[0]
         turns = min(12, 1 + int(math.log(1.0 - draw.random()) / math.log(1.0 - 1.0 / mean_turns)))
         if story.single_rare and tenant >= story.tenants - max(1, story.tenants // 6):
             turns = 1
@@ -159,13 +161,14 @@ class _Router:
     """Sends a tenant to its own replica, and to the least busy one while that has more than its share."""
 
     def __init__(self, replicas: int) -> None:
-        self._recent: list[list[float]] = [[] for _ in range(replicas)]
+        self._recent: list[deque[float]] = [deque() for _ in range(replicas)]
 
     def choose(self, tenant: int, at_s: float) -> int:
+        since_s = at_s - SPILL_WINDOW_S
         for recent in self._recent:
-            while recent and recent[0] < at_s - SPILL_WINDOW_S:
-                recent.pop(0)
-        load = [len(recent) for recent in self._recent]
+            while recent and recent[0] < since_s:
+                recent.popleft()
+        load = list(map(len, self._recent))
         choice = tenant % len(load)
         if load[choice] > 1.5 * (sum(load) + 1) / len(load) + 1:
             choice = load.index(min(load))
@@ -180,12 +183,15 @@ def rows(story: Story) -> Iterator[dict[str, object]]:
     next_id = 0
     prefix_blocks = PREFIX_TOKENS // BLOCK_TOKENS
     prefixes: dict[int, list[int]] = {}
-    turns = heapq.merge(_turns(story, draw), _batches(story), key=lambda turn: turn.at_s)
+    turns: Iterator[_Turn] = _turns(story, draw)
+    if story.batch_calls:
+        turns = heapq.merge(turns, _batches(story), key=lambda turn: turn.at_s)
     for number, turn in enumerate(turns):
         session = turn.session
-        at = START + timedelta(seconds=round(turn.at_s, 3))
-        stamped = BREAK_AFTER <= at - START < REPAIR_AFTER
-        release = RELEASES[1] if stamped else RELEASES[0 if at - START < BREAK_AFTER else 2]
+        after = timedelta(seconds=round(turn.at_s, 3))
+        at = START + after
+        stamped = BREAK_AFTER <= after < REPAIR_AFTER
+        release = RELEASES[1] if stamped else RELEASES[0 if after < BREAK_AFTER else 2]
         prompt_tokens = turn.prompt_tokens + (STAMP_TOKENS if stamped else 0)
         n_blocks = prompt_tokens // BLOCK_TOKENS
         if stamped:  # a time of day on top: no block is like any block before it
@@ -203,7 +209,7 @@ def rows(story: Story) -> Iterator[dict[str, object]]:
         hosted = batch or session.tenant % story.hosted_every == story.hosted_every - 1
         yield {
             "id": f"req-{number:06d}",
-            "ts": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "ts": f"{at.isoformat(timespec='milliseconds')[:-6]}Z",
             "ms": round(0.05 * prompt_tokens * 0.2 + 20 * turn.output_tokens),
             "provider": "anthropic" if hosted else "vllm",
             "model": "claude-sonnet-4-5" if hosted else "qwen3-32b",

@@ -368,9 +368,9 @@ def demo(
 
     Args:
         output: See ``report``.
-        workspace: A folder of its own, which is emptied where a demo was before.
+        workspace: A folder of its own; what the same version left of a demo is kept, what another left is emptied.
         jobs: See ``ingest``.
-        force: See ``report``.
+        force: Make and read the log again, and see ``report``.
         progress: See ``ingest``.
 
     Returns:
@@ -381,11 +381,11 @@ def demo(
     """
     from prefixledger.objects import is_url
     from prefixledger.resources import resource_dir
-    from prefixledger.samples import fresh_story
+    from prefixledger.samples import demo_log
 
     if is_url(workspace):
         raise UsageError("the demo makes its workspace on this machine", hint="give a folder as --workspace")
-    story = fresh_story(Path(workspace), progress)
+    story = demo_log(Path(workspace), progress, force=force)
     samples = resource_dir("sample_traces")
     with as_file(samples / "story.map.toml") as columns, as_file(samples / "story.scenario.toml") as fleet:
         return report(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from hashlib import blake2b
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from prefixledger.errors import InternalError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from importlib.resources.abc import Traversable
 
 Kind = Literal["sql", "reports", "sample_traces"]
@@ -35,6 +37,23 @@ def resource_dir(kind: Kind) -> Traversable:
         f"this installation has no {kind!r} folder",
         hint="install the package again: pip install --force-reinstall prefixledger",
     )
+
+
+def code_digest() -> str:
+    """Return 32 hex digits for the Python, SQL and TOML that is installed: of any other text they are others."""
+    digest = blake2b(digest_size=16)
+    for root in (files("prefixledger"), resource_dir("sql"), resource_dir("sample_traces")):
+        for name, text in _code(root, ""):
+            digest.update(b"%s\0%d\0" % (name.encode(), len(text)) + text)
+    return digest.hexdigest()
+
+
+def _code(node: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
+    for below in sorted(node.iterdir(), key=lambda one: one.name):
+        if below.is_dir():
+            yield from _code(below, f"{name}/{below.name}")
+        elif below.name.endswith((".py", ".sql", ".toml")):
+            yield f"{name}/{below.name}", below.read_bytes()
 
 
 def read_text(kind: Kind, name: str) -> str:

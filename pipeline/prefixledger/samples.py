@@ -5,21 +5,25 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import sys
+from hashlib import file_digest
 from importlib.resources import as_file
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prefixledger.errors import UsageError
+from prefixledger.errors import InputError, UsageError
 from prefixledger.locking import LOCK, locked
-from prefixledger.resources import resource_dir
-from prefixledger.workspace import Workspace
+from prefixledger.resources import code_digest, resource_dir
+from prefixledger.workspace import Workspace, read_manifest
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import ModuleType
 
     from prefixledger.progress import Progress
 
 _DEMO_MARK = "demo.txt"
+_DEMO_LOG = "story.jsonl"
+_DEMO_SAYS = """prefixledger demo made this folder. The same version goes on from what is here; another, or --force, empties it.
+"""
 
 
 def generator(name: str) -> ModuleType:
@@ -37,8 +41,10 @@ def generator(name: str) -> ModuleType:
     return module
 
 
-def fresh_story(folder: Path, progress: Progress) -> Path:
-    """Make the log of the demo in a workspace of its own, after emptying it where a demo was before.
+def demo_log(folder: Path, progress: Progress, *, force: bool = False) -> Path:
+    """Return the log of the demo in a workspace of its own, which keeps what the same demo left there.
+
+    A folder is emptied where another version made the demo, where something in it is not as the demo left it, and by force.
 
     Raises:
         UsageError: The folder holds something else.
@@ -49,16 +55,41 @@ def fresh_story(folder: Path, progress: Progress) -> Path:
             f"{folder} is not empty, and the demo wants a workspace of its own",
             hint="prefixledger demo --workspace demo-workspace",
         )
-    with locked(Workspace(folder)):
+    workspace = Workspace(folder)
+    log = folder / "logs" / _DEMO_LOG
+    with locked(workspace):
+        code = code_digest()
+        if not force and _goes_on(workspace, log, mark, code):
+            return log
         # The mark is there before anything else and stays to the end: a demo that is cut off can run again.
-        mark.write_text(
-            "prefixledger demo made this folder, and empties it when it runs again.\n", encoding="utf-8"
-        )
+        mark.write_text(_DEMO_SAYS, encoding="utf-8")
         for path in sorted(folder.iterdir()):
             if path.is_dir():
                 shutil.rmtree(path)
             elif path.name not in (LOCK, mark.name):
                 path.unlink()
-    progress.phase("make up a week")
-    (folder / "logs").mkdir()
-    return Path(generator("story").write(folder / "logs" / "story.jsonl"))
+        progress.phase("make up a week")
+        log.parent.mkdir()
+        generator("story").write(log)
+        mark.write_text(_mark(code, log), encoding="utf-8")
+    return log
+
+
+def _goes_on(workspace: Workspace, log: Path, mark: Path, code: str) -> bool:
+    """Return whether this version wrote the log, it is as it was, and the workspace holds no other."""
+    if not log.is_file() or mark.read_text(encoding="utf-8") != _mark(code, log):
+        return False
+    try:
+        sources = read_manifest(workspace)["sources"]
+    except UsageError:
+        return True  # cut off before the log was read
+    except InputError:
+        return False
+    return [source["path"] for source in sources] == [_DEMO_LOG]
+
+
+def _mark(code: str, log: Path) -> str:
+    """Return what stands in a folder whose log is complete."""
+    with log.open("rb") as file:
+        digest = file_digest(file, "blake2b").hexdigest()[:32]
+    return f"{_DEMO_SAYS}code {code}\nlog {digest}\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pytest
@@ -73,3 +74,19 @@ def test_lesson_hash_gives_the_known_load(tmp_path: Path) -> None:
     path = generator("lesson").write(tmp_path)[1]
     load = Counter(json.loads(line)["replica"] for line in path.read_text(encoding="utf-8").splitlines())
     assert [load[f"r{i}"] for i in range(4)] == [244, 511, 233, 1_012]
+
+
+def test_story_has_the_known_bytes(tmp_path: Path) -> None:
+    """Two small stories, one of them with batches: figures that are published of the full one rest on its bytes."""
+    story = generator("story")
+    sizes = {
+        "0": story.Story(requests_per_day=100),
+        "1": story.Story(
+            tenants=7, requests_per_day=200, replicas=3, days=4, batch_calls=2, single_rare=True
+        ),
+    }
+    found = [
+        sha256(story.write(tmp_path / name, size).read_bytes()).hexdigest()[:16]
+        for name, size in sizes.items()
+    ]
+    assert found == ["7d6949f291c70ca9", "03aae148d2e7118f"]
