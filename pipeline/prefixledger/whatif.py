@@ -231,7 +231,7 @@ def _reread(
         read_again = stages.ingested(logs, beside, replace(options, block_size=block_size), progress, engine)
         if read_again.problem is not None:
             raise UsageError(f"in blocks of {block_size} tokens: {read_again.problem.message}")
-        index.update(beside)
+        index.update(beside, engine)
         done[block_size] = beside
         return beside
 

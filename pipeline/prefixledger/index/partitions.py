@@ -60,7 +60,7 @@ def forest_keys(
         engine: What computes parts; None: this process, all at once.
     """
     blocks = forest.parent.shape[0]
-    if engine is None or engine.workers == 1 or blocks < FEWEST_BLOCKS:
+    if engine is None or not goes_by_parts(blocks, engine):
         return chain_keys(forest.parent, forest.label_hi, forest.label_lo, root_key)
     part, above = cut(forest.parent, PARTS_A_WORKER * engine.workers)
     keys = np.empty((blocks, 2), np.uint64)
@@ -70,6 +70,11 @@ def forest_keys(
     for one, found in zip(parts, engine.map(KEYS, _keys, parts), strict=True):
         keys[one.node] = found
     return keys
+
+
+def goes_by_parts(blocks: int, engine: Engine) -> bool:
+    """Return whether so many blocks are worth a task, and somebody is there to share them."""
+    return engine.workers > 1 and blocks >= FEWEST_BLOCKS
 
 
 def cut(parent: NDArray[np.int64], parts: int) -> tuple[Sequence[NDArray[np.int64]], NDArray[np.int64]]:

@@ -14,12 +14,14 @@ from prefixledger.schema import BLOCKS, LAST_BLOCKS
 from prefixledger.workspace import replacing, write_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
 _ROW_GROUP = 1 << 20
+_KEYS_AT_ONCE = 1 << 18
+"""4 MiB: a part of the index keeps few of them, and reads all."""
 _DELTA = {
     "block": "DELTA_BINARY_PACKED",
     "parent": "DELTA_BINARY_PACKED",
@@ -115,6 +117,18 @@ def read_blocks(paths: Sequence[Path], *, keys: bool = True) -> Blocks:
     )
 
 
+def read_keys(path: Path) -> Iterator[NDArray[np.uint64]]:
+    """Yield uint64[k, 2], the keys of one file of blocks, some at a time."""
+    for batch in pq.ParquetFile(path).iter_batches(_KEYS_AT_ONCE, columns=["key"]):
+        yield _key_words(pa.chunked_array([batch["key"]]))
+
+
+def read_first_seen(paths: Sequence[Path]) -> NDArray[np.int64]:
+    """Return int64[n], the first uses of the blocks in some files, given in order of their numbers."""
+    found = [integers(pq.ParquetFile(path).read(["first_seen"])["first_seen"]) for path in paths]
+    return np.concatenate([np.empty(0, np.int64), *found])
+
+
 def empty_blocks() -> Blocks:
     """Return no blocks."""
     none = np.empty(0, np.int64)
@@ -145,6 +159,11 @@ class SourceForest:
     parent: NDArray[np.int64]
     label_hi: NDArray[np.uint64]
     label_lo: NDArray[np.uint64]
+
+
+def count_paths(path: Path) -> int:
+    """Return the blocks of the forest of one source."""
+    return int(pq.ParquetFile(path).metadata.num_rows) if path.exists() else 0
 
 
 def read_paths(path: Path) -> SourceForest:

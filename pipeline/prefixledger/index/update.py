@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prefixledger.errors import InternalError
-from prefixledger.index.key_map import KeyMap
+from prefixledger.index.key_numbers import MOST_AT_ONCE, KeyNumbers, at_once, contradiction, numbers_by_parts
 from prefixledger.index.node_kernel import earliest_uses, root_namespaces
 from prefixledger.index.partitions import forest_keys
 from prefixledger.index.sources import (
@@ -20,8 +20,10 @@ from prefixledger.index.sources import (
 )
 from prefixledger.index.tables import (
     Blocks,
+    count_paths,
     empty_blocks,
     read_blocks,
+    read_first_seen,
     read_paths,
     read_uses,
     write_blocks,
@@ -30,11 +32,14 @@ from prefixledger.index.tables import (
 from prefixledger.kernels.blake2b_kernel import root_keys
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
     from prefixledger.engine import Engine
     from prefixledger.index.sources import Source
-    from prefixledger.index.tables import SourceForest, Uses
+    from prefixledger.index.tables import Uses
     from prefixledger.workspace import Workspace
 
 _NEVER = np.iinfo(np.int64).max
@@ -66,7 +71,8 @@ def update(workspace: Workspace, engine: Engine | None = None) -> IndexStats:
 
     Args:
         workspace: Where ingest left requests, paths and the manifest.
-        engine: What computes keys by parts of a forest; None: this process. Numbers are given here in either case.
+        engine: What computes keys by parts, of 500,000 blocks or more, and numbers, where tasks do not share the memory of
+            this process; None: this process.
 
     Returns:
         What was done.
@@ -85,10 +91,13 @@ def update(workspace: Workspace, engine: Engine | None = None) -> IndexStats:
     pending = [source for source in sources if source.name not in done]
     kept = len(indexed)
     if pending or not workspace.index.exists():
-        builder = _Builder(workspace, indexed, engine)
+        sizes = [count_paths(source.paths) for source in pending]
+        blocks = sum(entry.blocks for entry in indexed) + sum(sizes)
+        large = engine is not None and numbers_by_parts(blocks, engine)
+        builder = _Builder(workspace, indexed, engine, by_parts=large)
         write_indexed(workspace, indexed)
-        for source in pending:
-            builder.add(source)
+        for begin, end in at_once(sizes, MOST_AT_ONCE if large else 0):
+            builder.add(pending[begin:end])
         indexed = builder.indexed
     return IndexStats(
         sources_added=len(pending),
@@ -108,88 +117,121 @@ def _remove_leftovers(workspace: Workspace, indexed: set[str]) -> None:
                 path.unlink()
 
 
+@dataclass(frozen=True, slots=True)
+class _Keyed:
+    """A source whose blocks are not numbered yet.
+
+    Attributes:
+        source: It.
+        parent: int64[k], see ``SourceForest``.
+        keys: uint64[k, 2].
+        uses: Its rows.
+        earliest_us: int64[k], first use of each block, ``_NEVER`` where no row has it.
+    """
+
+    source: Source
+    parent: NDArray[np.int64]
+    keys: NDArray[np.uint64]
+    uses: Uses
+    earliest_us: NDArray[np.int64]
+
+
 class _Builder:
-    """Holds the keys and first uses of all blocks while sources are added."""
+    """Holds the first uses of all blocks while sources are added."""
 
     def __init__(
-        self, workspace: Workspace, indexed: tuple[IndexedSource, ...], engine: Engine | None
+        self,
+        workspace: Workspace,
+        indexed: tuple[IndexedSource, ...],
+        engine: Engine | None,
+        *,
+        by_parts: bool,
     ) -> None:
+        """Read what is indexed.
+
+        Args:
+            workspace: Where it is.
+            indexed: What of it fits.
+            engine: What computes keys by parts; None: this process at once.
+            by_parts: Whether numbers are given by parts, too.
+
+        Raises:
+            InternalError: The files hold another number of blocks.
+        """
         self.indexed = indexed
         self._workspace = workspace
         self._engine = engine
-        self._keys = KeyMap()
-        stored = read_blocks([workspace.blocks / f"{entry.source}.parquet" for entry in indexed])
-        self._keys.number(stored.key, np.ones(stored.key.shape[0], np.bool_))
-        self._first_seen_us = stored.first_seen_us.copy()
+        self._numbers = KeyNumbers(engine if by_parts else None)
+        self._first_seen_us = read_first_seen(self._stored())
         expected = sum(entry.blocks for entry in indexed)
-        if not len(self._keys) == stored.key.shape[0] == expected:
-            raise InternalError(
-                f"{workspace.blocks} holds {stored.key.shape[0]} blocks with {len(self._keys)} keys, not {expected}",
-                hint=f"delete {workspace.index}: the index is then made again",
-            )
+        if self._first_seen_us.size != expected:
+            raise contradiction(f"{self._first_seen_us.size} blocks", expected)
 
-    def add(self, source: Source) -> None:
-        """Index one source: its blocks first, then its rows, then its entry."""
+    def _stored(self) -> list[Path]:
+        return [self._workspace.blocks / f"{entry.source}.parquet" for entry in self.indexed]
+
+    def add(self, sources: Sequence[Source]) -> None:
+        """Index some sources: all are numbered, then of each its blocks are written, its rows, and its entry."""
+        keyed = [self._keyed(source) for source in sources]
+        keys = np.concatenate([one.keys for one in keyed])
+        used = np.concatenate([one.earliest_us for one in keyed]) < _NEVER
+        block = self._numbers.number(keys, used, self._stored(), self._first_seen_us.size)
+        ends = np.cumsum([one.keys.shape[0] for one in keyed])
+        for one, mine in zip(keyed, np.split(block, ends[:-1]), strict=True):
+            self._write(one, mine)
+
+    def _keyed(self, source: Source) -> _Keyed:
         forest = read_paths(source.paths)
         uses = read_uses(source.requests)
         if uses.last_node.max(initial=-1) >= forest.parent.shape[0]:
             raise InternalError(
                 f"a request of source {source.name} ends in a block that {source.paths} lacks"
             )
-        first_block = len(self._keys)
-        block = self._add_blocks(source, forest, uses)
+        keys = forest_keys(forest, root_keys(source.namespaces), self._engine)
+        earliest_us = np.full(forest.parent.shape[0], _NEVER, np.int64)
+        earliest_uses(forest.parent, uses.last_node, uses.started_us, earliest_us)
+        return _Keyed(source, forest.parent, keys, uses, earliest_us)
+
+    def _write(self, keyed: _Keyed, block: NDArray[np.int64]) -> None:
+        source, uses, before = keyed.source, keyed.uses, self._first_seen_us.size
+        used = block >= 0
+        self._lower_first_seen(block[used], keyed.earliest_us[used])
+        write_blocks(
+            self._workspace.blocks / f"{source.name}.parquet", before, self._new_blocks(keyed, block, before)
+        )
         last_block = (
             np.where(uses.last_node >= 0, block[uses.last_node], -1) if block.size else uses.last_node
         )
         write_last_blocks(
             self._workspace.last_blocks / f"{source.name}.parquet", source.name, uses.source_line, last_block
         )
-        added = len(self._keys) - first_block
-        entry = IndexedSource(source.name, source.made_from, first_block, added, last_block.shape[0])
+        added = self._first_seen_us.size - before
+        entry = IndexedSource(source.name, source.made_from, before, added, last_block.shape[0])
         self.indexed = (*self.indexed, entry)
         write_indexed(self._workspace, self.indexed)
 
-    def _add_blocks(self, source: Source, forest: SourceForest, uses: Uses) -> NDArray[np.int64]:
-        """Number the blocks of one source; return int64[k], block number of each node, -1 if no row uses it."""
-        keys = forest_keys(forest, root_keys(source.namespaces), self._engine)
-        earliest_us = np.full(forest.parent.shape[0], _NEVER, np.int64)
-        earliest_uses(forest.parent, uses.last_node, uses.started_us, earliest_us)
-        used = earliest_us < _NEVER
-        before = len(self._keys)
-        block = self._keys.number(keys, used)
-        self._lower_first_seen(block[used], earliest_us[used], before)
-        write_blocks(
-            self._workspace.blocks / f"{source.name}.parquet",
-            before,
-            self._new_blocks(source, forest, block, before),
-        )
-        return block
-
-    def _new_blocks(
-        self, source: Source, forest: SourceForest, block: NDArray[np.int64], before: int
-    ) -> Blocks:
+    def _new_blocks(self, keyed: _Keyed, block: NDArray[np.int64], before: int) -> Blocks:
         nodes = np.flatnonzero(block >= before)
         if not nodes.size:
             return empty_blocks()
         number = block[nodes]  # rises with the node, but for nodes of two namespaces of one name
         nodes = nodes[np.diff(np.maximum.accumulate(number), prepend=before - 1) > 0]
-        namespace = np.empty(forest.parent.shape[0], np.int32)
-        root_namespaces(forest.parent, namespace)
-        above = forest.parent[nodes]
+        namespace = np.empty(keyed.parent.shape[0], np.int32)
+        root_namespaces(keyed.parent, namespace)
+        above = keyed.parent[nodes]
         return Blocks(
             parent=np.where(above >= 0, block[np.maximum(above, 0)], -1),
-            key=self._keys.keys_from(before),
+            key=keyed.keys[nodes],
             namespace=namespace[nodes],
             first_seen_us=self._first_seen_us[before:],
-            namespaces=source.namespaces,
+            namespaces=keyed.source.namespaces,
         )
 
-    def _lower_first_seen(
-        self, block: NDArray[np.int64], earliest_us: NDArray[np.int64], before: int
-    ) -> None:
+    def _lower_first_seen(self, block: NDArray[np.int64], earliest_us: NDArray[np.int64]) -> None:
         """Take over earlier uses, also of blocks that are stored: a late source may have early requests."""
-        more = np.full(len(self._keys) - before, _NEVER, np.int64)
         old = self._first_seen_us
+        before = old.size
+        more = np.full(max(int(block.max(initial=-1)) + 1 - before, 0), _NEVER, np.int64)
         self._first_seen_us = np.concatenate([old, more])
         np.minimum.at(self._first_seen_us, block, earliest_us)
         changed = self._first_seen_us[:before] < old

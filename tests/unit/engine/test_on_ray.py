@@ -21,6 +21,7 @@ from prefixledger import api
 from prefixledger.engine import RAY, Work, open_engine
 from prefixledger.engine.on_ray import RayEngine
 from prefixledger.errors import InputError, UsageError
+from prefixledger.index import partitions
 from prefixledger.replay import apart
 from prefixledger.samples import generator
 from support import ROOT, shared
@@ -160,8 +161,11 @@ def test_memory_is_bounded_per_task() -> None:
 @pytest.mark.parametrize(
     ("name", "block_size"), [("mooncake_conversation.jsonl.zst", 512), ("weka_agentic_blk64.jsonl.zst", 64)]
 )
-def test_traces_leave_the_same_bytes(name: str, block_size: int, tmp_path: Path) -> None:
-    """The workspace, the page, its twin and the tables."""
+def test_traces_leave_the_same_bytes(
+    name: str, block_size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The workspace, the page, its twin and the tables; keys and numbers by parts there, and numbers by one map here."""
+    monkeypatch.setattr(partitions, "FEWEST_BLOCKS", 0)
     options = {
         "scenario": _scenarios(tmp_path, 20_000, 60_000),
         "t0": "2026-11-24T00:00:00Z",
@@ -170,6 +174,8 @@ def test_traces_leave_the_same_bytes(name: str, block_size: int, tmp_path: Path)
     trees = [
         _report(tmp_path / engine, shared(f"traces/{name}"), engine, **options) for engine in ("local", RAY)
     ]
+    kinds = [(tmp_path / engine / "ws" / "run.json").read_text(encoding="utf-8") for engine in ("local", RAY)]
+    assert ['"numbers"' in told for told in kinds] == [False, True]
     assert len(trees[0]) > 100
     assert trees[0].keys() == trees[1].keys()
     assert [path for path in trees[0] if trees[0][path] != trees[1][path]] == []
