@@ -180,6 +180,7 @@ PARTS = Table(
             nullable=True,
         ),
         Column("content_blocks", "small", "tools or content blocks in it"),
+        Column("goes_on", "bool", "whether it is a content block of the same message as the part before it"),
     ),
 )
 

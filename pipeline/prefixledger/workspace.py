@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 DEFAULT_WORKSPACE = ".prefixledger"
 """Where the stages keep their files unless told otherwise."""
-WORKSPACE_VERSION = 3
+WORKSPACE_VERSION = 4
 """Of what ingest leaves, in ``manifest.json``; index and replays are made again whenever they do not fit it."""
 RUN = "run.json"
 """Clock, machine and arguments of the last command; nothing else has them."""

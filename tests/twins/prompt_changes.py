@@ -126,7 +126,8 @@ def changes(
             ]
             total, gone = sum(n for _, n in skipped), sum(n for c, n in skipped if c not in held)
             moved = where < after or (total > 0 and 2 * gone <= total)
-            if moved and layers[-1][5] and not crossed and gap <= (0 if by_ids else EDIT):
+            goes_on = crossed and not moved and not gap and not total
+            if goes_on or (moved and layers[-1][5] and not crossed and gap <= (0 if by_ids else EDIT)):
                 layers[-1][1] += gap
                 layers[-1][2] += total
             else:

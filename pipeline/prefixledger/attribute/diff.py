@@ -52,7 +52,8 @@ class PromptDiff:
         equal_bytes: Bytes of content from the start that are equal for sure; None where the log has no text.
         within_bytes: The first difference lies within so many bytes from there: those of the part that differs, 1 where
             the workspace keeps text, 0 where nothing differs; None where the log has no text.
-        segment: Where the difference lies: tools, system or message n, from 1; None where the log does not say.
+        segment: Where the difference lies: tool n, system or message n and, if it has several, its content block, all from
+            1; None where the log does not say.
         block_size: Tokens per block, 0 where the second request has no keys.
         shared_blocks: Leading blocks that have the same key.
         behind_tokens: Tokens of the second prompt behind ``equal_tokens``.

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from prefixledger.workspace import Workspace
 
 
+_ONE = {"tools": "tool"}
+"""What one of several parts of a kind is called, where that is not the name of the kind."""
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """One part of a prompt.
@@ -25,6 +29,7 @@ class Part:
         raw_hash: Digest of its text as sent.
         n_bytes: Bytes of its text.
         first_token: Position of its first token on the scale of the keys; None where it has none.
+        goes_on: Whether it is a content block of the same message as the part before it.
     """
 
     source: str
@@ -32,6 +37,7 @@ class Part:
     raw_hash: bytes
     n_bytes: int
     first_token: int | None
+    goes_on: bool = False
 
 
 def read_parts(workspace: Workspace, request: Mapping[str, Any]) -> tuple[Part, ...]:
@@ -44,7 +50,7 @@ def read_parts(workspace: Workspace, request: Mapping[str, Any]) -> tuple[Part, 
     path = workspace.parts / f"{request['source']}.parquet"
     if not path.is_file():
         return ()
-    columns = ["source", "kind", "raw_hash", "n_bytes", "first_token", "part"]
+    columns = ["source", "kind", "raw_hash", "n_bytes", "first_token", "goes_on", "part"]
     rows = pq.read_table(
         path, columns=columns, filters=pc.field("source_line") == request["source_line"]
     ).sort_by("part")
@@ -61,17 +67,24 @@ def read_text(workspace: Workspace, part: Part) -> bytes | None:
 
 
 def segment_name(parts: Sequence[Part], at: int) -> str:
-    """Name a part among those of its prompt: tools, system or message n, from 1.
+    """Name a part among those of its prompt: a tool, the system prompt, or a message, of several content blocks which.
 
     Example:
-        >>> parts = [Part("s", kind, b"", 0, None) for kind in ("tools", "system", "message", "message")]
-        >>> [segment_name(parts, at) for at in range(4)]
-        ['tools', 'system', 'message 1', 'message 2']
+        >>> kinds = ("tools", "tools", "system", "message", "message", "message")
+        >>> parts = [Part("s", kind, b"", 0, None, goes_on=at == 4) for at, kind in enumerate(kinds)]
+        >>> [segment_name(parts, at) for at in range(1, 5)]
+        ['tool 2', 'system', 'message 1, content block 1', 'message 1, content block 2']
+        >>> segment_name(parts, 5)
+        'message 2'
     """
     kind = parts[at].kind
-    several = sum(part.kind == kind for part in parts) > 1 or kind == "message"
-    number = sum(part.kind == kind for part in parts[: at + 1])
-    return f"{kind} {number}" if several else kind
+    number = sum(part.kind == kind and not part.goes_on for part in parts[: at + 1])
+    if kind != "message":
+        several = sum(part.kind == kind for part in parts) > 1
+        return f"{_ONE.get(kind, kind)} {number}" if several else kind
+    block = at - next(first for first in range(at, -1, -1) if not parts[first].goes_on) + 1
+    alone = block == 1 and not any(part.goes_on for part in parts[at + 1 : at + 2])
+    return f"message {number}" if alone else f"message {number}, content block {block}"
 
 
 def common_bytes(one: bytes, two: bytes) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import orjson
@@ -38,7 +38,7 @@ def text_parts(body: Mapping[str, Any]) -> tuple[TextPart, ...]:
     """
     if body.get("cachedContent") or body.get("cached_content"):
         return ()
-    parts = _own_marks(body, _automatic(body, tuple(_parts(body))))
+    parts = _own_marks(body, _automatic(body, _parts(body)))
     if is_continued(body):
         return tuple(takewhile(lambda part: part.kind != "message", parts))
     return parts
@@ -85,10 +85,11 @@ def cache_ttls(parts: Iterable[TextPart]) -> frozenset[str]:
     return frozenset(mark.partition("/")[2] or "5m" for mark in marks)
 
 
-def _parts(body: Mapping[str, Any]) -> Iterator[TextPart]:
+def _parts(body: Mapping[str, Any]) -> tuple[TextPart, ...]:
+    parts: list[TextPart] = []
     tools = _tools_of(body)
     if tools not in _EMPTY:
-        yield _tools(tools)
+        parts += _tools(tools if isinstance(tools, list) else [tools])
     system = next(
         (
             body[n]
@@ -98,19 +99,34 @@ def _parts(body: Mapping[str, Any]) -> Iterator[TextPart]:
         None,
     )
     if system is not None:
-        yield from _system(system)
+        blocks = _system_blocks(system)
+        _mark_last(parts, _leading_mark(blocks))
+        parts += _block_parts("system", "system", blocks)
     prompt = body.get("prompt")
     if isinstance(prompt, str):
-        yield TextPart("message", None, _utf8(prompt))
+        parts.append(TextPart("message", None, _utf8(prompt)))
     content = next((body[n] for n in ("messages", "contents", "input") if body.get(n) not in _EMPTY), None)
     if isinstance(content, str):
-        yield TextPart("message", "user", _utf8(content))
+        parts.append(TextPart("message", "user", _utf8(content)))
     if isinstance(content, list):
         leading = True
         for item in content:
+            _mark_last(parts, _leading_mark(_blocks_of(item)))
             said = tuple(_message(item, leading=leading))
             leading = said[0].kind == "system"
-            yield from said
+            parts += said
+    return tuple(parts)
+
+
+def _mark_last(parts: list[TextPart], mark: str | None) -> None:
+    """Put a mark that stands in front of the next part behind the last one, if there is any."""
+    if mark is not None and parts:
+        parts[-1] = replace(parts[-1], breakpoint=mark)
+
+
+def _leading_mark(blocks: list[Any]) -> str | None:
+    """Return the mark that stands in front of all content of a message or a system prompt."""
+    return _last(_mark(block) for block in takewhile(_is_mark_only, blocks))
 
 
 def _tools_of(body: Mapping[str, Any]) -> Any:
@@ -120,21 +136,25 @@ def _tools_of(body: Mapping[str, Any]) -> Any:
     return body.get("tools") or body.get("functions")
 
 
-def _tools(tools: Any) -> TextPart:
-    if not isinstance(tools, list):
-        tools = [tools]
-    mark = _last(_mark(tool) for tool in tools)
-    plain = [_stripped(tool) for tool in tools if not _is_mark_only(tool)]
-    text = orjson.dumps(plain)
-    ordered = sorted(orjson.dumps(tool, option=orjson.OPT_SORT_KEYS) for tool in plain)
-    canonical = b"[" + b",".join(ordered) + b"]"
-    return TextPart("tools", None, text, None if canonical == text else canonical, mark, max(1, len(plain)))
+def _tools(tools: list[Any]) -> list[TextPart]:
+    """Return one part a tool, whether it is marked or not: a mark may stand behind any."""
+    parts: list[TextPart] = []
+    for tool in tools:
+        if _is_mark_only(tool):
+            _mark_last(parts, _mark(tool))
+            continue
+        plain, mark = _stripped(tool), _mark(tool)
+        function = plain.get("function") if isinstance(plain, dict) else None
+        if isinstance(function, dict):  # gateways take a mark on the function, too
+            plain, mark = {**plain, "function": _stripped(function)}, _last([_mark(function), mark])
+        parts.append(_json_part("tools", None, plain, mark, 1))
+    return parts
 
 
-def _system(system: Any) -> Iterator[TextPart]:
+def _system_blocks(system: Any) -> list[Any]:
     if isinstance(system, dict) and isinstance(system.get("parts"), list):
         system = system["parts"]
-    return _block_parts("system", "system", system if isinstance(system, list) else [system])
+    return system if isinstance(system, list) else [system]
 
 
 def _block_parts(
@@ -165,10 +185,8 @@ def _message(item: Any, *, leading: bool) -> Iterator[TextPart]:
     role = item.get("role")
     name = role if isinstance(role, str) else item["type"] if isinstance(item.get("type"), str) else None
     kind: Literal["system", "message"] = "system" if leading and name in _SYSTEM_ROLES else "message"
-    field = "parts" if isinstance(item.get("parts"), list) else "content"
-    content = item.get(field)
-    blocks = content if isinstance(content, list) else [] if content is None else [content]
-    mark = _mark(item)
+    field = _content_field(item)
+    content, blocks, mark = item.get(field), _blocks_of(item), _mark(item)
     ignored = {"role", field, *_NO_CONTENT, *(_ITEM_IDS if "type" in item or "id" in item else ())}
     if item.get("type") == "message":
         ignored.add("type")
@@ -177,11 +195,21 @@ def _message(item: Any, *, leading: bool) -> Iterator[TextPart]:
         yield from said[:-1]
         yield said[-1] if mark is None else replace(said[-1], breakpoint=_last([mark, said[-1].breakpoint]))
         return
-    mark = _last([*map(_server_mark, blocks), mark, *map(_mark, blocks)])
+    inside = list(dropwhile(_is_mark_only, blocks))
+    mark = _last([*map(_server_mark, inside), mark, *map(_mark, inside)])
     rest = {k: v for k, v in item.items() if k not in _NO_CONTENT and not (k in _ITEM_IDS and "type" in item)}
     if field in rest:
         rest[field] = _plain_content(blocks) if isinstance(content, list) else content
     yield _json_part(kind, name, rest, mark, _count(blocks))
+
+
+def _content_field(item: Mapping[str, Any]) -> str:
+    return "parts" if isinstance(item.get("parts"), list) else "content"
+
+
+def _blocks_of(item: Any) -> list[Any]:
+    content = item.get(_content_field(item)) if isinstance(item, dict) else item
+    return content if isinstance(content, list) else [] if content is None else [content]
 
 
 def _content_part(
@@ -212,7 +240,11 @@ def _plain_content(blocks: list[Any]) -> Any:
 
 
 def _json_part(
-    kind: Literal["system", "message"], role: str | None, value: Any, mark: str | None, content_blocks: int
+    kind: Literal["tools", "system", "message"],
+    role: str | None,
+    value: Any,
+    mark: str | None,
+    content_blocks: int,
 ) -> TextPart:
     text = orjson.dumps(value)
     canonical = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)

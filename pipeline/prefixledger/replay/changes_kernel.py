@@ -273,6 +273,8 @@ def align(parent, end, piece, kind, n_pieces, new_node, old_node, least, blocks_
                 moved = where < after or (skipped > 0 and 2 * gone <= skipped)
                 near = gap_tokens <= (EDIT_TOKENS if node < blocks_from else 0)
                 merge = moved and near and behind_moved and not crossed
+                # Where the next part goes on as it did, behind all that was moved, nothing more was changed.
+                merge = merge or (crossed and not moved and gap_pieces == 0 and old_pieces == 0)
                 if not merge and layers + 1 < LAYERS:
                     layers += 1
                     out[row, layers, AT] = gap_from

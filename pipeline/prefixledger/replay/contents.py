@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from prefixledger.replay.block_contents import block_contents, nodes_of, telling_namespaces
+from prefixledger.replay.tool_lists import number_tools
 from prefixledger.schema_contents import CONTENTS
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def read_contents(workspace: Workspace, rows: Rows, lookups: Lookups) -> Content
     node = _nodes(chosen, base)
     if telling:
         node = np.where(node >= 0, node, nodes_of(chosen, telling, base_of_ids))
-    tools, same_tools = _tools(workspace, chosen)
+    tools, same_tools = number_tools(workspace, chosen)
     namespace = chosen["namespace"].combine_chunks().dictionary_encode()
     session, tenant = _numbered(chosen["session_id"]), _numbered(chosen["tenant"])
     return Contents(
@@ -169,30 +170,6 @@ def _nodes(chosen: pa.Table, base: dict[str, int]) -> NDArray[np.int64]:
     source = chosen["source"].combine_chunks().dictionary_encode()
     shift = np.array([base.get(name, 0) for name in source.dictionary.to_pylist()], np.int64)
     return np.where(own >= 0, own + shift[source.indices.to_numpy()], -1)
-
-
-def _tools(workspace: Workspace, chosen: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return int64[m] twice: numbers of the tools of each prompt as sent, and of the same in one order; -1."""
-    nobody = np.full(len(chosen), -1, np.int64)
-    columns = ["source", "source_line", "raw_hash", "canonical_hash"]
-    files = sorted(workspace.parts.glob("*.parquet"))
-    parts = [pq.read_table(path, columns=columns, filters=[("kind", "=", "tools")]) for path in files]
-    if not any(len(part) for part in parts):
-        return nobody, nobody
-    whole = pa.concat_tables(parts)
-    place = {
-        where: row
-        for row, where in enumerate(
-            zip(whole["source"].to_pylist(), whole["source_line"].to_pylist(), strict=True)
-        )
-    }
-    asked = zip(chosen["source"].to_pylist(), chosen["source_line"].to_pylist(), strict=True)
-    row = np.array([place.get(where, -1) for where in asked], np.int64)
-    found = []
-    for name in ("raw_hash", "canonical_hash"):
-        number = _numbered(whole[name])
-        found.append(np.where(row >= 0, number[np.maximum(row, 0)], -1))
-    return found[0], found[1]
 
 
 def _numbered(column: pa.ChunkedArray) -> NDArray[np.int64]:

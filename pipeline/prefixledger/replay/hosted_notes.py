@@ -40,9 +40,9 @@ def hosted_notes(
         )
     if run.found.sent.any():
         yield (
-            f"{where}cache marks are as sent, cut to full blocks of {run.pool.block_size} tokens; a mark on one of several tools "
-            "counts as one behind all of them, so that what it alone would have stored is missed as no_breakpoint; so does one "
-            "inside a message that is more than its content"
+            f"{where}cache marks are as sent, cut to full blocks of {run.pool.block_size} tokens; a mark inside a message "
+            "that is more than its content counts as one behind all of it, so that what it alone would have stored is missed as "
+            "no_breakpoint"
         )
     if not run.found.asked.all():
         yield f"{where}{_UNASKED[int(run.rules.entries[~run.found.asked][0])]}"

@@ -379,6 +379,7 @@ def _parts(
             "n_tokens": BLOCK * (end - begin),
             "breakpoint": words.get(number),
             "content_blocks": content_blocks,
+            "goes_on": False,
         }
         for number, (begin, end) in enumerate(zip([0, *ends], ends, strict=False))
     ]

@@ -29,9 +29,18 @@ LONG = " ".join("word" + SYLLABLES[n * 7919 % 1009 % 8] + SYLLABLES[n * 31 % 97 
 QUESTION = {"role": "user", "content": "What is on the secret menu of the ferry today?"}
 
 
-def _call(name: str, minute: int, system: str, *more: dict[str, str], salt: str | None = None) -> str:
-    body: dict[str, Any] = {"messages": [{"role": "system", "content": system}, QUESTION, *more]}
+def _call(
+    name: str, minute: int, system: str, *more: dict[str, Any], salt: str | None = None, **body: Any
+) -> str:
+    body["messages"] = [{"role": "system", "content": system}, QUESTION, *more]
     return json.dumps({"id": name, "at": f"2026-11-24T10:{minute:02d}:00Z", "body": body, "salt": salt})
+
+
+def _blocks(name: str, minute: int, *texts: str) -> str:
+    """Return a call of two tools and two messages, the second of several content blocks."""
+    tools = [{"name": "ls", "text": texts[0]}, {"name": "cat", "text": LONG[:300]}]
+    content = [{"type": "text", "text": f"{text} {LONG[:200]}"} for text in texts[1:]]
+    return _call(name, minute, LONG[:100], {"role": "user", "content": content}, tools=tools)
 
 
 LINES = [
@@ -39,6 +48,9 @@ LINES = [
     _call("two", 1, f"It is 10:01.\n{LONG}"),
     _call("more", 2, f"It is 10:00.\n{LONG}", {"role": "assistant", "content": "Soup."}),
     _call("salted", 3, f"It is 10:00.\n{LONG}", salt="s"),
+    _blocks("blocks", 4, LONG[:300], "a", "b", "c"),
+    _blocks("block", 5, LONG[:300], "a", "B", "c"),
+    _blocks("tool", 6, LONG[1:300], "a", "b", "c"),
 ]
 
 
@@ -79,6 +91,12 @@ def test_new_text_at_the_tail_breaks_nothing(kept: Path) -> None:
     assert (found.relation, found.lost_tokens, found.within_tokens) == ("continues", 0, 0)
     assert "breaks nothing" in found.closing
     assert api.diff("more", "one", workspace=kept).relation == "begins"
+
+
+def test_messages_are_counted_as_they_were_sent(kept: Path) -> None:
+    """The place is a message and, of several content blocks in it, which; of tools which one."""
+    assert api.diff("blocks", "block", workspace=kept).segment == "message 2, content block 2"
+    assert api.diff("blocks", "tool", workspace=kept).segment == "tool 1"
 
 
 def test_a_salt_parts_keys_but_not_contents(kept: Path) -> None:

@@ -162,14 +162,15 @@ def test_parts_stand_in_prompt_order_without_what_is_no_content() -> None:
     }  # fmt: skip
     parts = text_parts(body)
     assert [(p.kind, p.role, p.breakpoint) for p in parts] == [
-        ("tools", None, "ephemeral/1h"), ("system", "system", None), ("system", "system", "ephemeral/1h"),
+        ("tools", None, "ephemeral/1h"), ("tools", None, None),
+        ("system", "system", None), ("system", "system", "ephemeral/1h"),
         ("message", "user", "ephemeral/1h"), ("message", "assistant", None), ("message", "assistant", None),
     ]  # fmt: skip
-    assert [p.text for p in parts[1:4]] == [b"One.", b"Two.", b"Hi"]
-    assert parts[0].text == b'[{"name":"z","input_schema":{"id":1}},{"name":"a"}]'
-    assert parts[0].canonical == b'[{"input_schema":{"id":1},"name":"z"},{"name":"a"}]'
-    assert b'"input":{"signature":"kept","b":1,"a":2}' in parts[5].text
-    assert b"abc" not in parts[4].text
+    assert [p.text for p in parts[2:5]] == [b"One.", b"Two.", b"Hi"]
+    assert [part.text for part in parts[:2]] == [b'{"name":"z","input_schema":{"id":1}}', b'{"name":"a"}']
+    assert [part.canonical for part in parts[:2]] == [b'{"input_schema":{"id":1},"name":"z"}', None]
+    assert b'"input":{"signature":"kept","b":1,"a":2}' in parts[6].text
+    assert b"abc" not in parts[5].text
     assert cache_ttls(parts) == {"1h"}
 
 
@@ -244,6 +245,33 @@ def test_a_mark_stands_behind_its_block_and_moves_without_a_change() -> None:
     assert converse == [("long", "default", False), ("short", None, True)]
 
 
+def test_a_mark_of_its_own_stands_behind_what_is_before_it() -> None:
+    """Converse puts a point between tools, in front of a system prompt, or first in a message: it ends what stands before."""
+    point, hour = ({"cachePoint": {"type": "default", **ttl}} for ttl in ({}, {"ttl": "1h"}))
+    body = {
+        "toolConfig": {"tools": [point, {"toolSpec": {"name": "a"}}, point, {"toolSpec": {"name": "b"}}]},
+        "system": [hour, {"text": "s"}],
+        "messages": [
+            {"role": "user", "content": [{"text": "one"}, {"text": "two"}]},
+            {"role": "assistant", "content": [point, {"text": "three"}]},
+            {"role": "user", "content": [hour]},
+        ],
+    }
+    marks = ["default", "default/1h", None, None, "default", "default/1h", None]
+    assert [part.breakpoint for part in text_parts(body)] == marks
+    several = {"role": "tool", "tool_call_id": "t", "content": [point, {"text": "four"}]}
+    assert [part.breakpoint for part in text_parts({"messages": [*body["messages"][:1], several]})] == [
+        None,
+        "default",
+        None,
+    ]
+    body = {
+        "tools": [{"type": "function", "function": {"name": "f", "cache_control": {"type": "ephemeral"}}}]
+    }
+    (tool,) = text_parts(body)
+    assert (tool.text, tool.breakpoint) == (b'{"type":"function","function":{"name":"f"}}', "ephemeral")
+
+
 @pytest.mark.parametrize(
     ("options", "mark"),
     [
@@ -272,7 +300,7 @@ def test_content_blocks_are_counted() -> None:
             {"role": "user", "content": [{"text": "x"}, {"image": {}}, {"cachePoint": {"type": "default"}}]},
         ],
     }
-    assert [part.content_blocks for part in text_parts(body)] == [2, 1, 1, 1, 1]
+    assert [part.content_blocks for part in text_parts(body)] == [1, 1, 1, 1, 1, 1]
 
 
 def test_what_the_service_keeps_is_not_taken_for_the_beginning() -> None:

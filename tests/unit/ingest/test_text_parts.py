@@ -63,27 +63,30 @@ def test_parts_stand_in_prompt_order_with_spans_that_meet(tmp_path: Path) -> Non
     by_line: dict[int, list[dict[str, Any]]] = {}
     for row in rows:
         by_line.setdefault(row["source_line"], []).append(row)
-    assert [len(found) for found in by_line.values()] == [3, 5, 7]
+    assert [len(found) for found in by_line.values()] == [4, 6, 8]
     for found in by_line.values():
         assert [row["part"] for row in found] == list(range(len(found)))
-        assert [row["kind"] for row in found[:3]] == ["tools", "system", "message"]
+        assert [row["kind"] for row in found[:4]] == ["tools", "tools", "system", "message"]
         assert found[0]["first_token"] == 0
         ends = [row["first_token"] + row["n_tokens"] for row in found]
         assert ends[:-1] == [row["first_token"] for row in found[1:]]
     short, long = by_line[1], by_line[3]
     names = ("role", "raw_hash", "canonical_hash", "n_bytes", "first_token", "n_tokens")
     assert [[row[name] for name in names] for row in short] == [
-        [row[name] for name in names] for row in long[:3]
+        [row[name] for name in names] for row in long[:4]
     ]
-    assert [row["role"] for row in long] == [None, "system", "user", "assistant", "user", "assistant", "user"]
+    roles = [None, None, "system", "user", "assistant", "user", "assistant", "user"]
+    assert [row["role"] for row in long] == roles
 
 
-def test_tools_in_another_order_are_canonically_equal(tmp_path: Path) -> None:
+def test_a_tool_with_its_keys_in_another_order_is_canonically_equal(tmp_path: Path) -> None:
     """The raw digest tells them apart as the keys do; the canonical one does not."""
-    result = read(tmp_path, [body(1), body(1, TOOLS[::-1])])
-    one, two = (row for row in parts(result) if row["kind"] == "tools")
+    spelt = [dict(reversed(TOOLS[0].items())), TOOLS[1]]
+    result = read(tmp_path, [body(1), body(1, spelt)])
+    one, same, two, again = (row for row in parts(result) if row["kind"] == "tools")
     assert one["raw_hash"] != two["raw_hash"]
     assert one["canonical_hash"] == two["canonical_hash"]
+    assert same["raw_hash"] == again["raw_hash"]
     assert result.labels(result.requests[0]) != result.labels(result.requests[1])
 
 
@@ -92,8 +95,8 @@ def test_a_moving_mark_is_in_the_table_and_not_in_the_keys(tmp_path: Path) -> No
     result = read(tmp_path, [body(3, marked=0), body(3, marked=2)])
     rows = parts(result)
     marks = [(row["source_line"], row["part"], row["breakpoint"]) for row in rows if row["breakpoint"]]
-    assert marks == [(1, 2, "ephemeral/1h"), (2, 4, "ephemeral/1h")]
-    assert [row["raw_hash"] for row in rows[:5]] == [row["raw_hash"] for row in rows[5:]]
+    assert marks == [(1, 3, "ephemeral/1h"), (2, 5, "ephemeral/1h")]
+    assert [row["raw_hash"] for row in rows[:6]] == [row["raw_hash"] for row in rows[6:]]
     assert result.labels(result.requests[0]) == result.labels(result.requests[1])
 
 
@@ -149,7 +152,7 @@ def test_parts_of_a_templated_prompt_have_no_spans(tmp_path: Path) -> None:
     """What a template made of them is not their sequence, so nothing is claimed."""
     (tmp_path / "chat.jinja").write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
     rows = parts(read(tmp_path, [body(3)], template=tmp_path / "chat.jinja"))
-    assert len(rows) == 5
+    assert len(rows) == 6
     assert {row["first_token"] for row in rows} == {row["n_tokens"] for row in rows} == {None}
 
 

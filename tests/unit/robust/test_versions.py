@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-COLUMNS_OF_VERSION = {3: "29d61515f96dd474"}
+COLUMNS_OF_VERSION = {4: "e3f57e561a2a60cd"}
 """What ``ingest`` leaves in a workspace, by the version that says so."""
 
 

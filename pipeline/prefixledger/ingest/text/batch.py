@@ -31,6 +31,7 @@ class PartFacts:
         n_tokens: Its length where the log says it.
         masked: Digest of its text without what may change from call to call, of parts whose length is logged.
         marks: What may change from call to call, of the same, see ``schema_contents.PIECES``.
+        goes_on: Whether it is a content block of the same message as the part before it.
     """
 
     kind: str
@@ -43,6 +44,7 @@ class PartFacts:
     n_tokens: int | None = None
     masked: bytes | None = None
     marks: str = ""
+    goes_on: bool = False
 
 
 @dataclass(slots=True)
@@ -119,7 +121,9 @@ class TextBatch:
         return number
 
     def _part(self, part: TextPart, plan: TextPlan) -> int:
-        identity = (part.kind, part.role, part.text, part.canonical, part.n_tokens, part.fingerprint)
+        identity = (
+            part.kind, part.role, part.text, part.canonical, part.n_tokens, part.fingerprint, part.goes_on
+        )  # fmt: skip
         number = self._part_numbers.setdefault(identity, len(self.parts))
         if number == len(self.parts):
             raw = digest(part.text)
@@ -127,8 +131,9 @@ class TextBatch:
             text = part.text if plan.keep_text and not part.fingerprint else None
             n_bytes = 0 if part.fingerprint else len(part.text)
             facts = PartFacts(
-                part.kind, part.role, raw, canonical, n_bytes, text, part.content_blocks, part.n_tokens
-            )
+                part.kind, part.role, raw, canonical, n_bytes, text, part.content_blocks, part.n_tokens,
+                goes_on=part.goes_on,
+            )  # fmt: skip
             if part.n_tokens is not None and not part.fingerprint:
                 marks = find_marks(part.text)
                 letters, _ = masked(part.text, marks)

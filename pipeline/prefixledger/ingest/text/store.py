@@ -98,7 +98,7 @@ class TextStore:
         self._part_texts.discard()
 
     def _part(self, part: PartFacts) -> int:
-        identity = (part.kind, part.role, part.raw, part.canonical, part.n_tokens)
+        identity = (part.kind, part.role, part.raw, part.canonical, part.n_tokens, part.goes_on)
         number = self._part_numbers.setdefault(identity, len(self.parts))
         if number == len(self.parts):
             self.parts.append(part if part.text is None else _without_text(part))

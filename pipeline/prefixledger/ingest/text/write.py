@@ -128,6 +128,7 @@ def _table(
         pa.array(n_tokens, mask=first < 0),
         pa.array(words, pa.string()),
         pa.array([part.content_blocks for part in chosen], pa.int32()),
+        pa.array([part.goes_on for part in chosen]),
     ]
     return pa.table(columns, schema=PARTS.arrow()), number
 
