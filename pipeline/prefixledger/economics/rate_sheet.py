@@ -11,7 +11,8 @@ from prefixledger.config.units import parse_duration_us, us_datetime
 from prefixledger.economics import lifetimes
 from prefixledger.economics.formulas import break_even_hit_rate, break_even_uses
 from prefixledger.economics.own_gpus import OwnHit, own_hit
-from prefixledger.economics.rates import PER_MILLION, Listed, listed_model, lists_provider
+from prefixledger.economics.price_list import lists_provider
+from prefixledger.economics.rates import PER_MILLION, Listed, listed_model
 from prefixledger.errors import UsageError
 
 if TYPE_CHECKING:

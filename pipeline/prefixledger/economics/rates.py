@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -11,11 +9,12 @@ from functools import lru_cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from genai_prices import data_snapshot, types
+from genai_prices import types
 
 from prefixledger.config.pricing import PREFILL_TOKENS
 from prefixledger.config.provider_rules import ProviderRules, Said, knows_provider, rules_of, weekend_time
 from prefixledger.economics.formulas import SECONDS_PER_HOUR, divide
+from prefixledger.economics.price_list import find_model
 from prefixledger.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,8 +37,6 @@ _TIERS = {
 }
 """Service tiers that have prices of their own, as the price list asks for them."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_NEAR_NAMES = 5
-_DATED = re.compile(r"-20\d\d-?[01]\d-?[0-3]\d$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +247,7 @@ def model_cards(model: str, provider: str | None, at_us: int) -> tuple[Tier, ...
 
     Args:
         model: Model id as a provider or a gateway writes it.
-        provider: Provider as logged. One that the list does not know is a gateway: the model alone decides.
+        provider: Provider as logged. One that the list does not know is a gateway: the model decides.
         at_us: Microseconds since 1970.
 
     Raises:
@@ -280,7 +277,7 @@ def _installed() -> str:
 
 @lru_cache(maxsize=65_536)
 def _listed(model: str, provider: str | None, slot: int, tier: str | None = None) -> Listed:
-    found_provider, found = _find(model, provider)
+    found_provider, found = find_model(model, provider)
     who = provider if provider is not None and knows_provider(provider) else found_provider.id
     rules = rules_of(who, found.id, slot * SLOT_US)
     moment = weekend_time(rules, _EPOCH + timedelta(microseconds=slot * SLOT_US))
@@ -352,42 +349,6 @@ def _at_length(price: Any, above_tokens: int) -> Decimal | None:
         return None if price is None else Decimal(price)
     reached = [tier.price for tier in price.tiers if tier.start <= above_tokens]
     return Decimal(reached[-1] if reached else price.base)
-
-
-def lists_provider(provider: str) -> bool:
-    """Say whether the price list has this provider."""
-    try:
-        data_snapshot.get_snapshot().find_provider(None, provider, None)
-    except LookupError:
-        return False
-    return True
-
-
-def _find(model: str, provider: str | None) -> tuple[Any, Any]:
-    snapshot = data_snapshot.get_snapshot()
-    known = None
-    if provider is not None:
-        try:
-            known = snapshot.find_provider(None, provider, None)
-        except LookupError:
-            known = None
-    # A provider answers with the day of the snapshot behind the name; the list has a few of those days only. Google's own
-    # client says models/gemini-….
-    bare = model.removeprefix("models/")
-    for name in dict.fromkeys((model, bare, _DATED.sub("", bare))):
-        try:
-            return snapshot.find_provider_model(name, known, None, None)
-        except LookupError:
-            continue
-    where = f" of {known.id}" if known else ""
-    providers = [known] if known else snapshot.providers
-    names = sorted({entry.id for listed in providers for entry in listed.models})
-    near = difflib.get_close_matches(model, names, n=_NEAR_NAMES)
-    listing = f"near it: {', '.join(near)}" if near else "no name is near it"
-    raise UsageError(
-        f"no rate for the model {model!r}{where}",
-        hint=f'{listing}; or give prices: [pricing] rates = "<model>" or {{base=…, write=…, read=…, output=…}}',
-    )
 
 
 def _gpu_card(pricing: Pricing) -> RateCard:

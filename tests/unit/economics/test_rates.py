@@ -10,6 +10,7 @@ import pytest
 from prefixledger.config.pricing import ENGINE_RATES, Pricing, Rates
 from prefixledger.config.units import datetime_us
 from prefixledger.economics import rates
+from prefixledger.economics.rate_sheet import rate_sheet
 from prefixledger.errors import UsageError
 
 HOUR_US = 3_600_000_000
@@ -80,6 +81,37 @@ def test_an_unknown_model_is_an_error_with_near_names() -> None:
     with pytest.raises(UsageError, match="claude-opos-5-5") as caught:
         rates.resolve(Pricing(rates="by-model"), model="claude-opos-5-5", provider="anthropic", at_us=NOW)
     assert "claude-opus-5-5" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("model", "provider", "listed"),
+    [
+        ("anthropic/claude-sonnet-4-5", None, "anthropic/claude-sonnet-4-5"),
+        ("anthropic/claude-sonnet-4.5", None, "anthropic/claude-sonnet-4-5"),
+        ("anthropic/claude-sonnet-4-5-20250929", "anthropic", "anthropic/claude-sonnet-4-5"),
+        ("openai/gpt-5.5", "openai", "openai/gpt-5.5"),
+        ("azure/gpt-4o", None, "azure/gpt-4o"),
+        ("vertex_ai/gemini-2.5-pro", "vertex", "google/gemini-2.5-pro"),
+        ("bedrock/converse/us.anthropic.claude-sonnet-4-5-20250929-v1:0", None,
+         "aws/regional.anthropic.claude-sonnet-4-5-20250929-v1:0"),
+        ("anthropic/claude-sonnet-4.5", "openrouter", "openrouter/anthropic/claude-sonnet-4.5"),
+        ("openrouter/anthropic/claude-sonnet-4.5", None, "openrouter/anthropic/claude-sonnet-4.5"),
+        ("anthropic/claude-sonet", None, None),
+        ("nobody/claude-sonnet-4-5", None, None),
+        ("azure/my-deployment", "azure", None),
+        ("qwen/qwen3-32b", None, None),
+    ],
+)  # fmt: skip
+def test_gateways_name_who_serves_a_model_in_front_of_it(
+    model: str, provider: str | None, listed: str | None
+) -> None:
+    """The sheet and the bill take the price of that provider, and of no other; what it does not have is unknown."""
+    if listed is None:
+        with pytest.raises(UsageError, match="no rate for the model"):
+            rate_sheet(model, provider, NOW)
+        return
+    sheet, found = rate_sheet(model, provider, NOW), rates.listed_model(model, provider, NOW)
+    assert f"{sheet.provider}/{sheet.listed_as}" == f"{found.provider}/{found.model}" == listed
 
 
 def test_by_model_needs_a_model() -> None:
