@@ -7,10 +7,10 @@ import sys
 import zlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import zstandard
+from blake3 import blake3
 
 from prefixledger.errors import InputError
 from prefixledger.ingest.opened import opened
@@ -76,7 +76,7 @@ class Stream:
         self.source = source
         self.state = Unpacking()
         self.bytes = 0
-        self._digest = blake2b()
+        self._digest = blake3()
         try:
             self._opened = opened(source)
             self.state.raw_total = self._opened.size

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import re
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from prefixledger.ingest.batch import REJECT, ROW, SKIP, Batch
 from prefixledger.ingest.chunks import MAX_RECORD_BYTES, Chunk, csv_records, lines
+from prefixledger.ingest.digests import line_digest
 from prefixledger.ingest.faults import TRUNCATED, why_broken
 from prefixledger.ingest.formats import reader_named
 from prefixledger.ingest.records import BadRecordError, Reject, Row, Skip
@@ -103,7 +103,7 @@ class _Parser:
             self.reject(chunk.first_line, chunk.offset, chunk.data, reason)
 
     def json_line(self, line: int, offset: int, raw: bytes, cut: bool) -> None:
-        digest = _digest(raw)
+        digest = line_digest(raw.rstrip(b"\r"))
         body = raw if raw[:1] == b"{" and not raw.startswith(_DOCKER) else unprefixed(raw)
         try:
             value = orjson.loads(body)
@@ -113,7 +113,7 @@ class _Parser:
         self.outcomes(line, offset, raw, value, digest)
 
     def text_line(self, line: int, offset: int, raw: bytes, cut: bool) -> None:
-        digest = _digest(raw)
+        digest = line_digest(raw.rstrip(b"\r"))
         if cut:
             self.reject(line, offset, raw, TRUNCATED, digest)
         elif b"\0" in raw:
@@ -127,7 +127,7 @@ class _Parser:
         for line, offset, raw in csv_records(chunk):
             if line == self.context.header_line:
                 continue
-            digest = _digest(raw)
+            digest = line_digest(raw.rstrip(b"\r"))
             last = chunk.cut != "no" and offset + len(raw) == end
             try:
                 cells = csv_cells(raw, self.context.delimiter)
@@ -249,7 +249,3 @@ def _concatenated(data: bytes) -> Iterator[Any]:
     for start, end in zip(starts, [*starts[1:], len(data)], strict=True):
         if data[start:end].strip():
             yield orjson.loads(data[start:end])
-
-
-def _digest(raw: bytes) -> int:
-    return int.from_bytes(blake2b(raw.rstrip(b"\r"), digest_size=8).digest(), "little")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from blake3 import blake3
 
 from prefixledger import objects
 from prefixledger.errors import InputError, Place
@@ -77,4 +78,4 @@ def chunk_of(piece: Chunk | ByteRange) -> Chunk:
 
 def digest_of(data: bytes) -> bytes:
     """Return 16 bytes that stand for others."""
-    return blake2b(data, digest_size=16).digest()
+    return blake3(data).digest(16)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from hashlib import blake2b
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from prefixledger.ingest.batch import MAX_FIT_SAMPLES, Batch, Fit
 from prefixledger.ingest.chunks import Chunk
+from prefixledger.ingest.digests import line_digests
 from prefixledger.ingest.fields import MAX_TEXT, MAX_TOKENS
 from prefixledger.ingest.formats import reader_named
 from prefixledger.ingest.overrides import Overrides
@@ -155,13 +155,7 @@ class _Lines:
         )
         batch.lines.frombytes(np.arange(chunk.first_line + begin, chunk.first_line + end).tobytes())
         batch.offsets.frombytes((self.start[here] + chunk.offset).tobytes())
-        data, spans = (
-            memoryview(chunk.data),
-            zip(self.start[here].tolist(), self.close[here].tolist(), strict=True),
-        )
-        batch.digests.frombytes(
-            b"".join([blake2b(data[at:end], digest_size=8).digest() for at, end in spans])
-        )
+        batch.digests.frombytes(line_digests(chunk.data, self.start[here], self.close[here]).tobytes())
         return batch
 
     def _columns(

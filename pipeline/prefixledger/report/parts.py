@@ -16,7 +16,7 @@ class Source:
 
     Attributes:
         path: As given, relative to the SOURCE argument.
-        digest: First 16 hex digits of the BLAKE2b of its decompressed bytes.
+        digest: First 16 hex digits of the BLAKE3 of its decompressed bytes.
         format: Detected or stated format.
         why: Why that format.
         size_bytes: Bytes read.
