@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prefixledger import objects
 
@@ -14,15 +16,35 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _BUCKETS = count()
+_FIRST_BYTE = re.compile(r"bytes=(\d+)-")
+_SIGNED_BY = re.compile(r"Credential=([^/]+)/")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request to the store.
+
+    Attributes:
+        method: As ``GET``.
+        path: ``/BUCKET/KEY``.
+        first_byte: Of the part that is asked for; None for the whole.
+        key: Name of the credentials that signed it; empty where nobody did.
+    """
+
+    method: str
+    path: str
+    first_byte: int | None
+    key: str
 
 
 @contextmanager
-def store() -> Iterator[None]:
-    """Start a server, and let the environment name it, as a user's would."""
+def store() -> Iterator[list[Asked]]:
+    """Start a server, and let the environment name it, as a user's would; yield what it is asked."""
     from moto.server import ThreadedMotoServer  # 1 s that only these tests pay
 
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
+    asked = _listened(server)
     settings = {
         "AWS_ENDPOINT_URL": "http://127.0.0.1:{1}".format(*server.get_host_and_port()),
         "AWS_ACCESS_KEY_ID": "key",
@@ -33,7 +55,7 @@ def store() -> Iterator[None]:
     before = {name: os.environ.get(name) for name in settings}
     os.environ.update(settings)
     try:
-        yield
+        yield asked
     finally:
         for name, value in before.items():
             if value is None:
@@ -41,6 +63,26 @@ def store() -> Iterator[None]:
             else:
                 os.environ[name] = value
         server.stop()
+
+
+def _listened(server: Any) -> list[Asked]:
+    asked, answers = list[Asked](), server._server.app
+
+    def listen(environ: dict[str, Any], start: Any) -> Any:
+        part = _FIRST_BYTE.match(environ.get("HTTP_RANGE", ""))
+        key = _SIGNED_BY.search(environ.get("HTTP_AUTHORIZATION", ""))
+        asked.append(
+            Asked(
+                environ["REQUEST_METHOD"],
+                environ["PATH_INFO"],
+                int(part[1]) if part else None,
+                key[1] if key else "",
+            )
+        )
+        return answers(environ, start)
+
+    server._server.app = listen
+    return asked
 
 
 def new_bucket() -> str:

@@ -52,11 +52,7 @@ class ByteRange:
                     file.seek(offset)
                     data = file.read(self.length)
         except OSError as error:
-            raise InputError(
-                f"a worker cannot read it: {error.strerror or error}",
-                place=Place(self.place),
-                hint=f"on every machine of the cluster it must lie at {self.at}",
-            ) from error
+            raise self._unread(error) from error
         if digest_of(data) != self.digest:
             raise InputError(
                 "it was written to while it was read, or a worker sees another file there",
@@ -64,6 +60,21 @@ class ByteRange:
                 hint="wait until it is complete, then run the command again",
             )
         return replace(self.chunk, data=data)
+
+    def _unread(self, error: OSError) -> InputError:
+        if not objects.is_url(self.at):
+            hint = f"on every machine of the cluster it must lie at {self.at}"
+        elif isinstance(error, FileNotFoundError):
+            return InputError(
+                "it was deleted while it was read",
+                place=Place(self.place),
+                hint="put it back and run the command again, which goes on from the inputs that are complete",
+            )
+        else:
+            hint = "every machine of the cluster needs the region, the endpoint and credentials of the store"
+        return InputError(
+            f"a worker cannot read it: {error.strerror or error}", place=Place(self.place), hint=hint
+        )
 
 
 def parse_piece(context: Context, piece: Chunk | ByteRange) -> list[Batch]:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import re
 import resource
-import signal
-import threading
 import time
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import engine_tasks as tasks
+import ray_support
 from ingest_support import tree
 from prefixledger import api
 from prefixledger.engine import RAY, Work, open_engine
@@ -38,15 +35,8 @@ TOML = 'name = "{name}"\n[cache]\ncapacity = "{blocks} blocks"\n'
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """Start a cluster of two workers; commands of this process then use it."""
-    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
-        warnings.simplefilter("ignore")
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "pipeline"), str(ROOT / "tests")]))
-        with open_engine(RAY, jobs=2):
-            import ray
-
-            assert ray.cluster_resources()["CPU"] == 2
-            assert {node["NodeManagerAddress"] for node in ray.nodes()} == {"127.0.0.1"}
-            yield ray
+    with ray_support.cluster() as ray:
+        yield ray
 
 
 @pytest.fixture
@@ -82,22 +72,6 @@ def _left(folder: Path) -> dict[str, bytes]:
 def _report(folder: Path, log: Path, engine: str, **options: Any) -> dict[str, bytes]:
     api.report([log], workspace=folder / "ws", output=folder / "week.html", engine=engine, jobs=2, **options)
     return _left(folder)
-
-
-def _workers() -> set[int]:
-    """Return the worker processes of the cluster, which are below this process."""
-    below: dict[int, int] = {}
-    titles: dict[int, bytes] = {}
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            titles[int(path.name)] = (path / "cmdline").read_bytes()
-            below[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue  # it has ended
-    mine = {os.getpid()}
-    while more := {pid for pid, parent in below.items() if parent in mine} - mine:
-        mine |= more
-    return {pid for pid in mine if titles.get(pid, b"").startswith(b"ray::")}
 
 
 @pytest.mark.usefixtures("cluster")
@@ -214,27 +188,8 @@ def test_a_worker_is_killed_while_a_report_is_made(story: Path, tmp_path: Path) 
     """The report is the same, and its run log says that tasks were run again."""
     options = {"map": SAMPLES / "story.map.toml", "scenario": _copies(tmp_path, 3)}
     whole = _report(tmp_path / "local", story, "local", **options)
-    stop, killed = threading.Event(), []
-
-    def kill_one() -> None:
-        # The replays are under way when the first folder of one is there.
-        while not stop.is_set() and not killed:
-            if list((tmp_path / "ray").glob("ws/replays/.*.part")):
-                busy = [
-                    pid for pid in _workers() if b"_on_worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
-                ]
-                if busy:
-                    os.kill(busy[0], signal.SIGKILL)
-                    killed.extend(busy[:1])
-            time.sleep(0.005)
-
-    killer = threading.Thread(target=kill_one)
-    killer.start()
-    try:
+    with ray_support.killing(lambda: any((tmp_path / "ray").glob("ws/replays/.*.part"))) as killed:
         found = _report(tmp_path / "ray", story, RAY, **options)
-    finally:
-        stop.set()
-        killer.join()
     assert killed
     assert '"tasks_run_again": 0' not in (tmp_path / "ray" / "ws" / "run.json").read_text(encoding="utf-8")
     assert [path for path in whole if whole[path] != found.get(path)] == []
@@ -247,7 +202,7 @@ def test_tasks_that_may_not_write_so_much_stop_and_go_on(story: Path, tmp_path: 
     whole = _report(tmp_path / "local", story, "local", **options)
     with open_engine(RAY) as engine:  # both workers are there
         assert len(list(engine.map(TRY, tasks.where, range(20)))) == 20
-    workers = _workers()
+    workers = ray_support.workers()
     limits = {pid: resource.prlimit(pid, resource.RLIMIT_FSIZE) for pid in workers}
     try:
         for pid in workers:
@@ -256,7 +211,7 @@ def test_tasks_that_may_not_write_so_much_stop_and_go_on(story: Path, tmp_path: 
             _report(tmp_path / "ray", story, RAY, **options)
         assert "the same command goes on from here" in str(raised.value.hint)
     finally:
-        for pid in workers & _workers():
+        for pid in workers & ray_support.workers():
             resource.prlimit(pid, resource.RLIMIT_FSIZE, limits[pid])
     found = _report(tmp_path / "ray", story, RAY, **options)
     assert whole.keys() == found.keys()

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import os
 import shutil
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from ingest_support import FIXTURES, ingest, tree
@@ -17,6 +22,8 @@ from storage_support import upload
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from storage_support import Asked
 
 
 @pytest.fixture
@@ -41,6 +48,53 @@ def test_a_folder_is_read_as_on_disk(logs: tuple[Path, str], tmp_path: Path) -> 
     assert tree(tmp_path / "here") == tree(tmp_path / "there")
     assert [one.path for one in there.summary.inputs] == ["deep/dynamo.jsonl.gz", "litellm.jsonl"]
     assert there.summary == here.summary
+
+
+def test_columnar_logs_are_read_as_on_disk(bucket: str, tmp_path: Path) -> None:
+    """Parquet and Arrow, which need random access, and Parquet that is packed."""
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        'format = "parquet"\nblock_size = 2\n[columns]\nstarted_at = { from = "ts", unit = "s" }\ntoken_ids = "ids"\n',
+        encoding="utf-8",
+    )
+    tables = [
+        pa.table({"ts": [day, day + 1], "ids": [[1, 2, 3, 4], [1, 2, day]]})
+        for day in (1_795_953_600, 1_796_040_000)
+    ]
+    pq.write_table(tables[0], folder / "a.parquet")
+    with pa.ipc.new_file(str(folder / "b.arrow"), tables[1].schema) as out:
+        out.write_table(tables[1])
+    (folder / "c.parquet.gz").write_bytes(gzip.compress((folder / "a.parquet").read_bytes(), mtime=0))
+    upload(folder, objects.joined(bucket, "logs"))
+    ingest(tmp_path / "here", str(folder), map_file=plan)
+    there = ingest(tmp_path / "there", objects.joined(bucket, "logs"), map_file=plan)
+    assert [one.kept for one in there.summary.inputs] == [2, 2, 0]
+    assert tree(tmp_path / "here") == tree(tmp_path / "there")
+
+
+def test_credentials_of_a_profile_are_used(bucket: str, asked: list[Asked], tmp_path: Path) -> None:
+    """The files of the aws tool, and the profile that the environment names, for logs and workspace alike."""
+    objects.put(FIXTURES / "litellm.jsonl", objects.joined(bucket, "log.jsonl"))
+    asked.clear()
+    credentials, settings = tmp_path / "credentials", tmp_path / "config"
+    credentials.write_text(
+        "[default]\naws_access_key_id = other\naws_secret_access_key = s\n"
+        "[logs]\naws_access_key_id = mine\naws_secret_access_key = s\n",
+        encoding="utf-8",
+    )
+    settings.write_text("[profile logs]\nregion = eu-central-1\n", encoding="utf-8")
+    environment = {
+        name: value for name, value in os.environ.items() if "KEY" not in name and name != "AWS_REGION"
+    }
+    environment |= {
+        "AWS_SHARED_CREDENTIALS_FILE": str(credentials), "AWS_CONFIG_FILE": str(settings), "AWS_PROFILE": "logs",
+    }  # fmt: skip
+    command = ["ingest", f"{bucket}/log.jsonl", "--workspace", f"{bucket}/ws", "-q"]
+    subprocess.run([sys.executable, "-m", "prefixledger", *command], check=True, env=environment)
+    assert {one.key for one in asked} == {"mine"}
+    assert objects.find(f"{bucket}/ws/published.json") is not None
 
 
 @pytest.mark.parametrize(
