@@ -30,6 +30,9 @@ class Ask:
     replica: int = 0
     first_token: int | None = None
     finished: int | None = None
+    readable: int | None = None
+    read: int | None = None
+    wanted: int | None = None
     minimum_tokens: int = 1
     look_back: int | None = None
     refresh: bool = True
@@ -44,6 +47,7 @@ class _Entry:
     used_at: int
     resets: int
     ready: int
+    readable: int
     position: int | None
     ttl: int | None
 
@@ -87,6 +91,13 @@ def replay(  # noqa: C901, PLR0912, PLR0915  # one loop, in the order of the rul
         def lives_now(replica, ask=ask):
             return lives is None or lives[replica][0] <= ask.at < lives[replica][1]
 
+        def in_flight(entry, depth, ask=ask):
+            if ask.at < entry.ready:
+                read = ask.read is not None and depth <= ask.read
+                return entry.ready == entry.readable or not read
+            told = ask.read is not None and ask.read < depth <= ask.wanted
+            return ask.at < entry.readable and told
+
         def judge(  # noqa: PLR0911  # one return a rule
             depth, ask=ask, mine=mine, alive=alive, near=near, lives_now=lives_now
         ):
@@ -113,7 +124,7 @@ def replay(  # noqa: C901, PLR0912, PLR0915  # one loop, in the order of the rul
                     return ("invalidated", own.used_by, mine.last_reset, -1, -1, holder)
                 if not alive(mine, own):
                     return ("expired", own.used_by, -1, -1, -1, holder)
-                if waits and own.ready > ask.at:
+                if waits and in_flight(own, depth):
                     return ("in_flight", own.used_by, -1, -1, -1, holder)
                 return ("hit", own.used_by, -1, -1, -1, None)
             if not reach:
@@ -163,20 +174,22 @@ def replay(  # noqa: C901, PLR0912, PLR0915  # one loop, in the order of the rul
         if ready is None:
             ready = ask.at + int(per_token * (ask.tokens - hit * block_size) + 0.5)
             ready = ready if ask.finished is None else min(ready, ask.finished)
-        writes = [(ask.ids[:depth], position, ttl, ready) for depth, position, ttl in stored]
+        readable = ready if ask.readable is None else max(ready, ask.readable)
+        writes = [(ask.ids[:depth], position, ttl, ready, readable) for depth, position, ttl in stored]
         if ask.answer and ask.marks and len(ask.answer) * block_size >= ask.minimum_tokens:
             answered = ready if ask.answered is None else max(ready, ask.answered)
-            writes.append((ask.answer, None, ask.marks[-1][2], answered))
+            writes.append((ask.answer, None, ask.marks[-1][2], answered, answered))
             served.update(ask.answer[:n] for n in range(1, len(ask.answer) + 1))
             asked_for.add(ask.answer)
-        for prefix, position, ttl, visible in writes:
+        for prefix, position, ttl, visible, surely in writes:
             entry = mine.entries.get(prefix)
             if entry is not None and alive(mine, entry):
                 entry.ready = min(entry.ready, visible)
+                entry.readable = min(entry.readable, surely)
                 if ask.takes_ttl and prefix != ask.answer:
                     entry.ttl = ttl
                 if ask.refresh:
                     entry.used_by, entry.used_at = number, ask.at
             else:
-                mine.entries[prefix] = _Entry(number, ask.at, mine.resets, visible, position, ttl)
+                mine.entries[prefix] = _Entry(number, ask.at, mine.resets, visible, surely, position, ttl)
     return out

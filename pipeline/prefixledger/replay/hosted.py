@@ -10,7 +10,7 @@ import numpy as np
 from prefixledger.errors import InternalError
 from prefixledger.kernels.arrays import read_only
 from prefixledger.replay import hosted_kernel as kernel
-from prefixledger.replay.hosted_entries_kernel import find_ends, find_parents
+from prefixledger.replay.hosted_entries_kernel import ENTRY_COLUMNS, find_ends, find_parents
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,6 +70,9 @@ class HostedTraffic:
         keyed_blocks: int64[m], blocks down to it.
         first_token_us: int64[m], ``NO_TIME`` where it is not known.
         finished_us: int64[m], ``NO_TIME`` where it is not known.
+        readable_us: int64[m], when what each stores can be read for sure, ``NO_TIME``: from its first token on.
+        read_blocks: int64[m], what each read by its usage, -1 where the log does not say.
+        wanted_blocks: int64[m], what each read or wrote by its usage, -1 where the log does not say.
         minimum_tokens: int64[m], length of the shortest prefix that is stored.
         look_back: int64[m], positions searched back from a mark, the mark counted; -1: no limit.
         refresh: bool[m], whether a use starts a lifetime anew.
@@ -85,6 +88,9 @@ class HostedTraffic:
     keyed_blocks: NDArray[np.int64]
     first_token_us: NDArray[np.int64]
     finished_us: NDArray[np.int64]
+    readable_us: NDArray[np.int64]
+    read_blocks: NDArray[np.int64]
+    wanted_blocks: NDArray[np.int64]
     minimum_tokens: NDArray[np.int64]
     look_back: NDArray[np.int64]
     refresh: NDArray[np.bool_]
@@ -116,6 +122,9 @@ class _Asked(NamedTuple):
     keyed_blocks: NDArray[np.int32]
     ready_us: NDArray[np.int64]
     latest_us: NDArray[np.int64]
+    readable_us: NDArray[np.int64]
+    read_blocks: NDArray[np.int32]
+    wanted_blocks: NDArray[np.int32]
     minimum_blocks: NDArray[np.int32]
     look_back: NDArray[np.int32]
     refresh: NDArray[np.bool_]
@@ -210,8 +219,8 @@ class HostedPool:
             segments = np.empty((rows, kernel.COLUMNS), np.int32)
             found = kernel.replay_hosted(
                 *given,
-                np.full((slots, kernel.ENTRY_COLUMNS), -1, np.int32),
-                np.empty(slots, np.int64),
+                np.full((slots, ENTRY_COLUMNS), -1, np.int32),
+                np.empty((slots, 2), np.int64),
                 np.zeros(self.entry_depth.size, np.bool_),
                 np.zeros(self.parent.size, np.bool_),
                 state,
@@ -235,6 +244,9 @@ class HostedPool:
             read_only(asks.keyed_blocks, np.int32),
             read_only(asks.first_token_us, np.int64),
             read_only(asks.finished_us, np.int64),
+            read_only(asks.readable_us, np.int64),
+            read_only(asks.read_blocks, np.int32),
+            read_only(asks.wanted_blocks, np.int32),
             read_only(-(-asks.minimum_tokens // self.block_size), np.int32),
             read_only(asks.look_back, np.int32),
             read_only(asks.refresh, np.bool_),

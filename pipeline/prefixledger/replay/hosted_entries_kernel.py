@@ -6,11 +6,50 @@ from typing import TYPE_CHECKING
 
 from numba import njit
 
-from prefixledger.replay.hosted_kernel import ends_interval
-
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+# Columns of `entries`, one row per entry and replica.
+USED, EPOCH, ORDINAL, MARK = range(4)
+ENTRY_COLUMNS = 4
+# Columns of `entry_ready`: when it can be read as far as is known or estimated, and when for sure.
+READY, READABLE = range(2)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def ends_interval(depth_blocks: int, every_tokens: int, block_size: int) -> bool:
+    """Say whether a multiple of so many tokens ends in the first so many blocks, and not in fewer."""
+    return -(-depth_blocks * block_size // every_tokens) * every_tokens // block_size == depth_blocks
+
+
+@njit(cache=True, nogil=True, inline="always")
+def alive(
+    entries: NDArray[np.int32],
+    row: int,
+    mark_ttl_us: NDArray[np.int64],
+    at_us: NDArray[np.int64],
+    now: int,
+    resets: int,
+) -> bool:
+    """Say whether an entry is there: stored, not taken by a reset, and used within its lifetime."""
+    used = entries[row, USED]
+    ttl_us = mark_ttl_us[entries[row, MARK]] if used >= 0 else -1
+    return used >= 0 and entries[row, EPOCH] == resets and (ttl_us < 0 or now - at_us[used] <= ttl_us)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def in_flight(
+    entry_ready: NDArray[np.int64], row: int, now: int, depth: int, read_blocks: int, wanted_blocks: int
+) -> bool:
+    """Say whether an entry that is there cannot be read yet.
+
+    While that is an estimate, the usage of whoever asks for it knows better: it read so far, or it did not, although it
+    wrote as far as that itself.
+    """
+    if now < entry_ready[row, READY]:
+        return entry_ready[row, READY] == entry_ready[row, READABLE] or depth > read_blocks
+    return now < entry_ready[row, READABLE] and read_blocks < depth <= wanted_blocks
 
 
 @njit(cache=True, nogil=True)

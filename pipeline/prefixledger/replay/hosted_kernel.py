@@ -6,6 +6,18 @@ from typing import TYPE_CHECKING
 
 from numba import njit
 
+from prefixledger.replay.hosted_entries_kernel import (
+    EPOCH,
+    MARK,
+    ORDINAL,
+    READABLE,
+    READY,
+    USED,
+    alive,
+    ends_interval,
+    in_flight,
+)
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -29,34 +41,10 @@ COLUMNS = 11
 ) = range(10)
 SEGMENTS_FULL = -1
 
-# Columns of `entries`, one row per entry and replica.
-USED, EPOCH, ORDINAL, MARK = range(4)
-ENTRY_COLUMNS = 4
 # Columns of `state`, one row per replica.
 _RESETS, _LAST = range(2)
 STATE_COLUMNS = 2
 _NO_TIME = -(1 << 63)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def ends_interval(depth_blocks: int, every_tokens: int, block_size: int) -> bool:
-    """Say whether a multiple of so many tokens ends in the first so many blocks, and not in fewer."""
-    return -(-depth_blocks * block_size // every_tokens) * every_tokens // block_size == depth_blocks
-
-
-@njit(cache=True, nogil=True, inline="always")
-def alive(
-    entries: NDArray[np.int32],
-    row: int,
-    mark_ttl_us: NDArray[np.int64],
-    at_us: NDArray[np.int64],
-    now: int,
-    resets: int,
-) -> bool:
-    """Say whether an entry is there: stored, not taken by a reset, and used within its lifetime."""
-    used = entries[row, USED]
-    ttl_us = mark_ttl_us[entries[row, MARK]] if used >= 0 else -1
-    return used >= 0 and entries[row, EPOCH] == resets and (ttl_us < 0 or now - at_us[used] <= ttl_us)
 
 
 @njit(cache=True, nogil=True)
@@ -68,6 +56,9 @@ def replay_hosted(
     keyed_blocks: NDArray[np.int32],
     ready_us: NDArray[np.int64],
     latest_us: NDArray[np.int64],
+    readable_us: NDArray[np.int64],
+    read_blocks: NDArray[np.int32],
+    wanted_blocks: NDArray[np.int32],
     minimum_blocks: NDArray[np.int32],
     look_back: NDArray[np.int32],
     refresh: NDArray[np.bool_],
@@ -121,6 +112,9 @@ def replay_hosted(
         keyed_blocks: int32[m], blocks down to it.
         ready_us: int64[m], first token, ``-2**63`` where it is not known.
         latest_us: int64[m], end of the answer, which bounds what is estimated, ``-2**63`` where it is not known.
+        readable_us: int64[m], when what a lookup stores can be read for sure, ``-2**63``: from its first token on.
+        read_blocks: int32[m], what it read by its usage, -1 where the log does not say.
+        wanted_blocks: int32[m], what it read or wrote by its usage, -1 where the log does not say.
         minimum_blocks: int32[m], depth from which on entries are stored.
         look_back: int32[m], -1 for no limit.
         refresh: bool[m], whether a use starts the lifetime anew.
@@ -146,7 +140,7 @@ def replay_hosted(
         waits: Whether entries cannot be read before the first token.
         explain: Whether to write segments.
         entries: int32[e * replicas, 4], filled with -1; scratch.
-        entry_ready: int64[e * replicas]; scratch.
+        entry_ready: int64[e * replicas, 2]; scratch.
         asked: bool[e], false; scratch.
         seen: bool[blocks], false; scratch.
         state: int64[replicas, 2], filled with 0 and -1; scratch.
@@ -228,7 +222,9 @@ def replay_hosted(
                             new_reset = state[mine, _LAST]
                         elif ttl_us >= 0 and now - at_us[used] > ttl_us:
                             found = EXPIRED
-                        elif waits and entry_ready[row] > now:
+                        elif waits and in_flight(
+                            entry_ready, row, now, depth, read_blocks[i], wanted_blocks[i]
+                        ):
                             found = IN_FLIGHT
                         else:
                             found = HIT
@@ -356,6 +352,7 @@ def replay_hosted(
             ready = now + int(us_per_token * (prompt_tokens[i] - hit_blocks[i] * block_size) + 0.5)
             if latest_us[i] != _NO_TIME:
                 ready = min(ready, latest_us[i])
+        readable = max(ready, readable_us[i])
         for j in range(first_mark, end_mark):
             entry = mark_entry[j]
             while entry >= 0:
@@ -364,11 +361,13 @@ def replay_hosted(
                 lives = alive(entries, row, mark_ttl_us, at_us, now, state[mine, _RESETS])
                 if entry_depth[entry] >= minimum_blocks[i]:
                     if lives:
-                        entry_ready[row] = min(entry_ready[row], ready)
+                        entry_ready[row, READY] = min(entry_ready[row, READY], ready)
+                        entry_ready[row, READABLE] = min(entry_ready[row, READABLE], readable)
                         if takes_ttl[i]:
                             entries[row, MARK] = j
                     else:
-                        entry_ready[row] = ready
+                        entry_ready[row, READY] = ready
+                        entry_ready[row, READABLE] = readable
                         entries[row, ORDINAL] = mark_ordinal[j]
                         entries[row, MARK] = j
                     if refresh[i] or not lives:
@@ -386,12 +385,12 @@ def replay_hosted(
             row = entry * replicas + mine
             lives = alive(entries, row, mark_ttl_us, at_us, now, state[mine, _RESETS])
             answered = max(ready, answer_ready_us[i])
-            if lives:
-                entry_ready[row] = min(entry_ready[row], answered)
-            else:
+            if not lives:
                 entry_ready[row] = answered
                 entries[row, ORDINAL] = -1
                 entries[row, MARK] = end_mark - 1
+            entry_ready[row, READY] = min(entry_ready[row, READY], answered)
+            entry_ready[row, READABLE] = min(entry_ready[row, READABLE], answered)
             if refresh[i] or not lives:
                 entries[row, USED] = i
                 entries[row, EPOCH] = state[mine, _RESETS]

@@ -608,3 +608,31 @@ def test_a_read_may_give_the_lifetime_that_it_asks_for(tmp_path: Path, model: st
     rates = Rates(base=Decimal(1), write=Decimal("1.25"), read=Decimal("0.1"), output=Decimal(0))
     (bill,), *_ = _replayed(tmp_path, rows, {"profile": "qwen-explicit"}, parts, pricing=Pricing(rates=rates))
     assert bill.input * 1_000_000 == 1280 * (Decimal("1.25") + Decimal("0.1") + Decimal(third)) + 60
+
+
+@pytest.mark.parametrize(
+    ("gap_s", "read", "wrote", "cause", "unexplained"),
+    [
+        # It wrote what the first was about to store: the first had not begun to answer.
+        (4, 0, 1280, "in_flight", 0),
+        # It read it, so the first had begun, however early.
+        (0.01, 1280, 0, None, 0),
+        # Nobody says what was read: as estimated, readable after 65 ms.
+        (4, None, None, None, 0),
+        # Neither read nor written: no mark was seen, which proves nothing.
+        (4, 0, 0, None, 1280),
+        # The first had ended; or an answer went on for longer than any first token takes.
+        (21, 0, 1280, None, 1280),
+        (12, 0, 1280, None, 1280),
+    ],
+)
+def test_usage_shows_that_a_first_answer_had_not_begun(
+    tmp_path: Path, gap_s: float, read: int | None, wrote: int | None, cause: str | None, unexplained: int
+) -> None:
+    """Only starts and ends are logged: between them, whoever asks for the same shows by its usage whether it was there."""
+    state = "absent" if read is None else "present"
+    usage = {"cached_tokens_observed": read, "cache_write_5m_tokens_observed": wrote, "usage_state": state}
+    rows = [_ask(0, finished_at=20 * SECOND), _ask(int(gap_s * SECOND), finished_at=60 * SECOND, **usage)]
+    _, causes, lookups, _ = _replayed(tmp_path, rows, {})
+    assert causes.get("in_flight", 0) == (1280 if cause else 0)
+    assert sum(row["unexplained_tokens"] or 0 for row in lookups) == unexplained
