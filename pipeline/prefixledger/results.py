@@ -205,8 +205,8 @@ class WhatIfResult(Tabled):
 
     def account(self) -> tuple[str, ...]:
         """Return the closing account of the baseline, beside that of the best combination if one was replayed, as plain text."""
+        from prefixledger.report.best import best_of
         from prefixledger.report.summary import accounts_of, set_out
-        from prefixledger.report.whatif_page import best_of
 
         best = best_of(self.cells)
         named = [("baseline", self.cells[0]), *([("best", best)] if best is not None else [])]
@@ -228,7 +228,7 @@ class WhatIfResult(Tabled):
     def _card(self) -> Card:
         from prefixledger.cards import frame_card
         from prefixledger.report.account_card import bars
-        from prefixledger.report.whatif_page import best_of, sentence
+        from prefixledger.report.best import best_of, sentence
 
         first, best = self.cells[0], best_of(self.cells)
         named = [("baseline", first), *([("best", best)] if best is not None else [])]

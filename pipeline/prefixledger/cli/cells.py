@@ -13,6 +13,7 @@ from prefixledger.cli.results import say_account, say_inputs
 from prefixledger.cli.show import plain, print_json, print_table
 from prefixledger.config.grid import told
 from prefixledger.config.pricing import PREFILL_TOKENS
+from prefixledger.report.best import sentence
 from prefixledger.report.cell_rows import csv_rows, currencies_of
 from prefixledger.report.cheapest import cheapest
 from prefixledger.report.glossary import SETTING_NAMES, cause_name
@@ -45,8 +46,6 @@ def say_cells(result: WhatIfResult, talk: Talk, *, form: str) -> None:
         talk: How much is said.
         form: ``table``, ``csv`` or ``json``.
     """
-    from prefixledger.report import whatif_page
-
     if result.ingest is not None:
         say_inputs(result.ingest, talk)
     for note in result.notes:
@@ -65,7 +64,7 @@ def say_cells(result: WhatIfResult, talk: Talk, *, form: str) -> None:
     else:
         _print_cells(result.cells, talk)
         say_account(result.account())
-        talk.say(whatif_page.sentence(result.cells))
+        talk.say(sentence(result.cells))
 
 
 def _print_cells(cells: tuple[Cell, ...], talk: Talk) -> None:
@@ -199,8 +198,8 @@ def _say_ranking(groups: dict[str, list[int]], cells: tuple[Cell, ...]) -> None:
     from prefixledger.report.ranking import options_of, ranking
 
     for name, group in groups.items():
-        for sentence in ranking(options_of([cells[number] for number in group])):
-            click.echo(fitted(f"{name}: {sentence}" if name else sentence, sys.stdout))
+        for reason in ranking(options_of([cells[number] for number in group])):
+            click.echo(fitted(f"{name}: {reason}" if name else reason, sys.stdout))
 
 
 def _between(cell: Cell) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import polars as pl
-
 if TYPE_CHECKING:
     from prefixledger.workspace import Workspace
 
@@ -38,6 +36,8 @@ def first_rejects(workspace: Workspace) -> tuple[RejectReason, ...]:
     """
     if not any(workspace.rejects.glob("*.parquet")):
         return ()
+    import polars as pl  # noqa: PLC0415  # takes 0.2 s to load, and most logs have no rejects
+
     name = pl.col("reason").str.split(":").list.first().str.strip_chars()
     place = ("source_file", "record")
     found = (

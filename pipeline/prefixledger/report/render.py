@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import Environment, FunctionLoader, StrictUndefined, pass_context
 from markupsafe import Markup, escape
 
 from prefixledger.config.units import datetime_us, parse_time_us
@@ -18,10 +18,14 @@ from prefixledger.report.invoice_parts import DIFFERENCE_NAMES, KIND_NAMES
 from prefixledger.report.models import MODEL_NAMES
 from prefixledger.report.page import page
 from prefixledger.report.palette import css_variables, fill, hatch_patterns
+from prefixledger.report.template_cache import CompiledTemplates
 from prefixledger.resources import read_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
+
+    from jinja2.runtime import Context
 
     from prefixledger.report.view import ReportView, Window
 
@@ -85,6 +89,7 @@ def _environment(window: Window | None, *, show_ids: bool) -> Environment:
         lstrip_blocks=True,
         finalize=_quiet,
         loader=FunctionLoader(_load),
+        bytecode_cache=CompiledTemplates(),
     )
     environment.filters |= {
         "whole": numbers.whole,
@@ -103,16 +108,16 @@ def _environment(window: Window | None, *, show_ids: bool) -> Environment:
         "size": numbers.size,
         "name": _name,
         "prose": _prose,
-        "short_id": partial(short_id, show_ids=show_ids),
+        "short_id": _of_this_page(partial(short_id, show_ids=show_ids)),
         "cause_name": cause_name,
         "fill": fill,
         "svg": _ours,
     }
     if window is not None:
         environment.filters |= {
-            "at": partial(numbers.moment, window=window),
-            "when": partial(_when, window=window),
-            "told": partial(_told, window=window),
+            "at": _of_this_page(partial(numbers.moment, window=window)),
+            "when": _of_this_page(partial(_when, window=window)),
+            "told": _of_this_page(partial(_told, window=window)),
         }
     environment.globals |= {
         "generator": GENERATOR,
@@ -125,6 +130,16 @@ def _environment(window: Window | None, *, show_ids: bool) -> Environment:
         "NO_VALUE": numbers.NO_VALUE,
     }
     return environment
+
+
+def _of_this_page(filter_: Callable[..., str]) -> Callable[..., str]:
+    """Keep a filter that differs from page to page out of compiled templates, in which those of constants are applied."""
+
+    @pass_context
+    def applied(_: Context, *values: Any) -> str:
+        return filter_(*values)
+
+    return applied
 
 
 def _load(name: str) -> tuple[str, str, None]:
