@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scale import write_log
 from scipy.optimize import nnls
+from week import write_log
 
 ROOT = Path(__file__).resolve().parents[1]
 WEEK = {"lines": 1e9, "bytes_a_line": 566.0, "blocks_a_line": 4.0, "scenarios": 3}

@@ -48,8 +48,10 @@ _READ_BACK = {"lookups": books.LOOKUPS, "segments": books.SEGMENTS}
 """What the statements from folder 50 on read is what the earlier ones have left in files."""
 _MADE_IN_PYTHON = {
     "pools": ("pool", "ttl_us", "capacity_blocks"),
-    "block_keys": ("block", "key"),
-    "conversations": ("request_row", "opener_row"),
+    "block_keys": ("block", "prefix_key"),
+    "conversations": ("request_row", "conversation"),
+    "used_lookups": ("lookup", "request_row", "request_id", "admitted_at"),
+    "named_requests": ("request_row", "request_id"),
     "turns": tuple(turns.SCHEMA.names),
     "days": ("day", "from_us"),
     "sharing": ("pool",),
@@ -165,7 +167,8 @@ def columns_of(table: str, reader: str = "") -> tuple[str, ...]:
         return _MADE_IN_PYTHON[table]
     if table == "requests":
         session = ("session_id",) if reader >= "80" else ()
-        return (*inputs._COLUMNS, *session, "request_row", "pool", "replica_name")
+        asked = inputs._COLUMNS if reader >= "50" else inputs._OF_BOOKS
+        return (*asked, *session, "request_row", "pool", "replica_name")
     if contract := _contract(table, reader):
         return contract.names
     (step,) = (step for step in steps() if step.endswith(f"/{table}"))

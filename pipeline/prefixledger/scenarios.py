@@ -78,5 +78,5 @@ def _replay_one(asked: _Asked, scenario: Scenario) -> ReplaySummary:
         asked.workspace, scenario, events=asked.events, progress=asked.progress.phase, engine=asked.engine
     )
     asked.progress.phase(f"name the causes of {scenario.name}")
-    attribute.run(asked.workspace, scenario.name, threads=asked.threads)
+    attribute.run(asked.workspace, scenario.name, threads=asked.threads, engine=asked.engine)
     return found

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from prefixledger.errors import InputError, Place, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     import pyarrow as pa
@@ -228,16 +228,34 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def write_table(path: Path, table: pa.Table) -> None:
-    """Write one Parquet file whose bytes depend on the rows alone.
+    """Write one Parquet file whose bytes depend on the rows alone; see ``writing_table``."""
+    with writing_table(path, table.schema) as write:
+        write(table)
 
-    The writer may end a page, and give up a dictionary that grows beyond 1 MiB, only where a chunk of the table ends;
-    and DuckDB cuts chunks by its number of threads. So each group of rows is made one chunk first.
+
+@contextmanager
+def writing_table(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
+    """Yield what takes the rows of one Parquet file piece by piece; the file is there once all of them are.
+
+    Its bytes depend on the rows alone, not on the pieces: the writer may end a page, and give up a dictionary that grows
+    beyond 1 MiB, only where a chunk of a table ends, and DuckDB cuts chunks by its number of threads. So each group of
+    rows is made one chunk first.
     """
-    import pyarrow.parquet as pq  # noqa: PLC0415  # 0.3 s that --help must not pay
+    import pyarrow as pa  # noqa: PLC0415  # 0.3 s that --help must not pay
+    import pyarrow.parquet as pq  # noqa: PLC0415
 
-    with (
-        replacing(path) as temporary,
-        pq.ParquetWriter(temporary, table.schema, compression="zstd") as writer,
-    ):
-        for first in range(0, max(table.num_rows, 1), _GROUP_ROWS):
-            writer.write_table(table.slice(first, _GROUP_ROWS).combine_chunks(), row_group_size=_GROUP_ROWS)
+    waiting = [schema.empty_table()]
+
+    def take(table: pa.Table) -> None:
+        waiting.append(table)
+        while sum(map(len, waiting)) > _GROUP_ROWS:
+            put()
+
+    def put() -> None:
+        rows = pa.concat_tables(waiting)
+        writer.write_table(rows.slice(0, _GROUP_ROWS).combine_chunks(), row_group_size=_GROUP_ROWS)
+        waiting[:] = [rows.slice(_GROUP_ROWS)]
+
+    with replacing(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+        yield take
+        put()  # the last group, if only one without rows

@@ -1,6 +1,6 @@
 -- Question: by which rule was each piece of a prompt missed, and what proves it?
 -- Row: one row of facts below the cap of its lookup, in numbers of this replay; cause is null for a hit.
--- Inputs: facts, lookup_facts, pools, events, warm_ups, changed.
+-- Inputs: facts, lookup_facts, used_lookups, pools, events, warm_ups, changed.
 -- Columns: request_row, lookup, first_block, n_blocks, last_block, block_size, hit, cause, detail,
 --   elsewhere, previous, last_used_at, event, resident_replica, needed_capacity_blocks, needed_ttl_us,
 --   removed_at, removed_by, change, other_replica, more_capacity, longer_ttl, stable_prefix
@@ -49,7 +49,7 @@ timed as (
     from chosen
     -- What is recomputed behind the cap has facts as well, and is uncacheable.
     join asked on asked.lookup = chosen.lookup and chosen.first_block < asked.cap_blocks
-    left join lookup_facts as used on used.lookup = chosen.previous
+    left join used_lookups as used on used.lookup = chosen.previous
 ),
 ruled as (
     select

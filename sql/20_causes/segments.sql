@@ -1,6 +1,7 @@
 -- Question: what became of every prompt token, piece by piece, under the names of the log?
 -- Row: one segment of one lookup, hit or missed; the pieces of a lookup sum to its prompt.
--- Inputs: merged, uncacheable, observed_spans, changed, lookup_facts, requests, replicas, events, block_keys.
+-- Inputs: merged, uncacheable, observed_spans, changed, lookup_facts, used_lookups, requests, named_requests,
+--   replicas, events, block_keys.
 -- Columns: request_row, lookup, request_id, source, source_line, admitted_at, pool, replica, first_block,
 --   n_blocks, first_token, tokens, written_tokens, written_1h_tokens, hit, cause, detail, previous_row,
 --   prefix_key, previous_request_id, last_used_at,
@@ -28,17 +29,19 @@ named as (
         ) as written_1h_tokens,
         replicas.name as replica,
         before.request_row as previous_row,
-        remover.request_row as remover_row
+        before.request_id as previous_request_id,
+        remover.request_id as removed_by_id
     from pieces
     join lookup_facts using (lookup)
     join replicas on replicas.replica = lookup_facts.replica
-    left join lookup_facts as before on before.lookup = pieces.previous
-    left join lookup_facts as remover on remover.lookup = pieces.removed_by
+    left join used_lookups as before on before.lookup = pieces.previous
+    left join used_lookups as remover on remover.lookup = pieces.removed_by
 ),
 -- A row with usage and no keys.
 observed as (
     select
         observed_spans.* exclude (place),
+        named_requests.request_id as previous_request_id,
         requests.pool,
         requests.replica_name as replica,
         coalesce(requests.admitted_at, requests.started_at) as admitted_at,
@@ -48,6 +51,7 @@ observed as (
         coalesce(observed_spans.cause = 'expired', false) as longer_ttl
     from observed_spans
     join requests using (request_row)
+    left join named_requests on named_requests.request_row = observed_spans.previous_row
 ),
 everything as (
     select * from named
@@ -78,11 +82,11 @@ select
         else everything.detail
     end as detail,
     everything.previous_row,
-    lower(hex(block_keys.key)) as prefix_key,
-    previous.request_id as previous_request_id,
+    block_keys.prefix_key,
+    everything.previous_request_id,
     everything.last_used_at,
     everything.removed_at,
-    remover.request_id as removed_by,
+    everything.removed_by_id as removed_by,
     everything.elsewhere,
     resident.name as resident_replica,
     everything.route_branch,
@@ -102,8 +106,6 @@ select
 from everything
 join requests as asking on asking.request_row = everything.request_row
 left join block_keys on block_keys.block = everything.last_block
-left join requests as previous on previous.request_row = everything.previous_row
-left join requests as remover on remover.request_row = everything.remover_row
 left join replicas as resident on resident.replica = everything.resident_replica
 left join events on events.event = everything.event
 left join changed on changed.change = everything.change

@@ -98,11 +98,10 @@ select
     asked.queued_at,
     asked.finished_at,
     asked.route_branch,
-    opener.request_id as conversation,
+    conversations.conversation,
     coalesce(asked.storage_token_s, 0)::bigint as storage_token_s
 from asked
 join requests using (request_row)
 left join book using (request_row)
 left join conversations using (request_row)
-left join requests as opener on opener.request_row = conversations.opener_row
 order by asked.admitted_at, asked.lookup nulls last, asked.request_row

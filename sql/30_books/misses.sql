@@ -1,5 +1,5 @@
 -- Question: which tokens were missed, why, and what proves it?
--- Row: one missed segment.
+-- Row: one missed segment, in the order of the segments.
 -- Inputs: segments.
 -- Columns: request_id, source, source_line, admitted_at, pool, replica, first_block, n_blocks, tokens, cause,
 --   detail, prefix_key, previous_request_id, last_used_at, removed_at, removed_by, elsewhere,
@@ -9,4 +9,3 @@
 select * exclude (request_row, lookup, first_token, written_tokens, written_1h_tokens, hit, previous_row)
 from segments
 where not hit
-order by lookup nulls last, request_row, first_block

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from prefixledger.attribute.parts import Whole
+from prefixledger.attribute.session import Session
 from prefixledger.attribute.turns import turns
 from prefixledger.config.scenario import load_scenario
 from prefixledger.errors import UsageError
@@ -26,16 +28,8 @@ if TYPE_CHECKING:
     from prefixledger.config.scenario import Scenario
     from prefixledger.workspace import Workspace
 
-_REPLAY_FILES = {
-    "lookup_facts": "lookup_facts",
-    "facts": "facts",
-    "changes": "changes",
-    "events": "events",
-    "replicas": "replicas",
-    "warm_ups": "warmups",
-    "ladder": "ladder",
-}
-
+_SMALL_FILES = {"events": "events", "replicas": "replicas", "warm_ups": "warmups"}
+"""What every part of a replay is given whole, and its file."""
 _COLUMNS = (
     "request_id", "started_at", "admitted_at", "provider", "model", "release", "client", "tenant", "replica",
     "adapter", "service_tier", "inference_geo", "labels", "block_size", "prompt_tokens", "output_tokens", "cached_tokens_observed",
@@ -44,6 +38,15 @@ _COLUMNS = (
 )  # fmt: skip
 """What ``sql/`` reads of a request; a namespace alone is 150 characters long."""
 _OF_TURNS = ("session_id", "finished_at")
+_OF_BOOKS = (
+    "request_id", "started_at", "admitted_at", "prompt_tokens", "output_tokens", "cached_tokens_observed",
+    "cache_write_5m_tokens_observed", "cache_write_1h_tokens_observed", "cache_write_other_tokens_observed", "usage_state",
+    "bypassed", "status", "source", "source_file", "source_line",
+)  # fmt: skip
+"""What causes and books say of a request; the pool and the replica are added to it."""
+_TO_PLACE = ("keyed", "replica", "provider", "model", "client", "tenant", *_OF_TURNS)
+"""What it takes to find pools, replicas and conversations."""
+_CHANGED = "20_causes/changed"
 
 
 def read_scenario(folder: Path) -> Scenario:
@@ -60,8 +63,8 @@ def read_scenario(folder: Path) -> Scenario:
     return load_scenario(path)
 
 
-def read_replay(workspace: Workspace, name: str) -> dict[str, pa.Table]:
-    """Return every input of the attribution under the name that ``sql/`` calls it by.
+def read_whole(workspace: Workspace, name: str) -> Whole:
+    """Return what the parts of a replay are cut from.
 
     Args:
         workspace: Where everything is.
@@ -73,26 +76,50 @@ def read_replay(workspace: Workspace, name: str) -> dict[str, pa.Table]:
     """
     folder = workspace.replay(name)
     scenario = read_scenario(folder)
-    tables = {table: pq.read_table(folder / f"{file}.parquet") for table, file in _REPLAY_FILES.items()}
-    index = load(workspace, columns=[*_columns(scenario), *_OF_TURNS])
+    lookups = pq.read_table(
+        folder / "lookup_facts.parquet", columns=["request_row", "admitted_at", "pool", "block_size"]
+    ).combine_chunks()
+    wanted = dict.fromkeys((*_OF_BOOKS, *_TO_PLACE, *matched_fields(scenario)))
+    index = load(workspace, columns=wanted)
     requests = with_pools(index.requests, scenario)
-    tables["turns"] = turns(requests, tables["lookup_facts"], scenario)
-    tables["conversations"] = _openers(conversations(index), tables["turns"])
-    tables["requests"] = requests.drop_columns(list(_OF_TURNS))
-    tables["pools"] = _pools(scenario, tables["lookup_facts"])
-    tables["block_keys"] = _block_keys(index.forest.key, tables["facts"], tables["lookup_facts"])
-    return tables
+    by_usage = turns(requests, lookups, scenario)
+    requests = requests.select([*_OF_BOOKS, "request_row", "pool", "replica_name"])
+    of_facts = pq.read_table(folder / "facts.parquet", columns=["lookup"])["lookup"].to_numpy()
+    return Whole(
+        folder=folder,
+        requests=requests,
+        lookups=lookups,
+        pieces=np.bincount(of_facts, minlength=len(lookups)),
+        changed=_changed(folder, lookups, requests),
+        turns=by_usage,
+        opener_row=_openers(conversations(index), by_usage),
+        key=index.forest.key,
+        small={"pools": _pools(scenario, lookups)}
+        | {table: pq.read_table(folder / f"{file}.parquet") for table, file in _SMALL_FILES.items()},
+    )
 
 
-def _openers(by_keys: NDArray[np.int64], turns: pa.Table) -> pa.Table:
-    """Return which request began the conversation of each, told by keys where there are any, else by usage."""
-    rows, numbers = np.flatnonzero(by_keys >= 0), by_keys[by_keys >= 0]
-    alone = ~np.isin(turns["request_row"].to_numpy(), rows)
-    rows = np.concatenate([rows, turns["request_row"].to_numpy()[alone]])
-    numbers = np.concatenate([numbers, -1 - turns["thread"].to_numpy()[alone]])
-    order = np.argsort(rows, kind="stable")
-    _, first, of = np.unique(numbers[order], return_index=True, return_inverse=True)
-    return pa.table({"request_row": rows[order], "opener_row": rows[order][first][of]})
+def _changed(folder: Path, lookups: pa.Table, requests: pa.Table) -> pa.Table:
+    """Say what varies from prompt to prompt, which takes the changes of all of them."""
+    facts = lookups.select(["request_row"]).append_column("lookup", pa.array(np.arange(len(lookups))))
+    with Session(1) as session:
+        session.bind({"changes": pq.read_table(folder / "changes.parquet")})
+        session.bind({"lookup_facts": facts, "requests": requests.select(["request_row", "started_at"])})
+        session.run([_CHANGED])
+        return session.table("changed")
+
+
+def _openers(by_keys: NDArray[np.int64], turns: pa.Table) -> NDArray[np.int64]:
+    """Return the row that began the conversation of each, told by keys where there are any, else by usage; -1 for none."""
+    number = by_keys.copy()
+    rows, thread = turns["request_row"].to_numpy(), turns["thread"].to_numpy()
+    alone = by_keys[rows] < 0
+    number[rows[alone]] = 1 + by_keys.max(initial=-1) + thread[alone]
+    opener = np.full(number.size, -1)
+    told = np.flatnonzero(number >= 0)
+    _, first, of = np.unique(number[told], return_index=True, return_inverse=True)
+    opener[told] = told[first][of]
+    return opener
 
 
 def read_requests(workspace: Workspace, scenario: Scenario) -> pa.Table:
@@ -122,12 +149,16 @@ def with_pools(requests: pa.Table, scenario: Scenario) -> pa.Table:
 
 
 def _columns(scenario: Scenario) -> list[str]:
-    matched = {field for pool in scenario.pool if pool.match is not None for field in pool.match.fields}
-    return [*_COLUMNS, *sorted(matched - set(_COLUMNS))]
+    return [*_COLUMNS, *sorted(matched_fields(scenario) - set(_COLUMNS))]
 
 
-def _pools(scenario: Scenario, lookup_facts: pa.Table) -> pa.Table:
-    sizes = lookup_facts.group_by("pool").aggregate([("block_size", "max")]).sort_by("pool").to_pylist()
+def matched_fields(scenario: Scenario) -> set[str]:
+    """Return the columns that the pools of a scenario are matched by."""
+    return {field for pool in scenario.pool if pool.match is not None for field in pool.match.fields}
+
+
+def _pools(scenario: Scenario, lookups: pa.Table) -> pa.Table:
+    sizes = lookups.group_by("pool").aggregate([("block_size", "max")]).sort_by("pool").to_pylist()
     rows = [(row["pool"], scenario.pool[row["pool"]], row["block_size_max"]) for row in sizes]
     return pa.table(
         {
@@ -139,14 +170,3 @@ def _pools(scenario: Scenario, lookup_facts: pa.Table) -> pa.Table:
             "capacity_blocks": pa.array([pool.capacity_blocks(size) for _, pool, size in rows], pa.int64()),
         }
     )
-
-
-def _block_keys(key: NDArray[np.uint64], facts: pa.Table, lookup_facts: pa.Table) -> pa.Table:
-    """Return the keys of the blocks that end a segment: 50 thousand of 3.45 million in the agentic trace."""
-    wanted = np.zeros(len(key), np.bool_)  # a mask: sorting the numbers takes 30 times as long
-    for table in (facts, lookup_facts):
-        wanted[table["last_block"].drop_null().to_numpy()] = True
-    block = np.flatnonzero(wanted)
-    words = pa.py_buffer(np.ascontiguousarray(key[block], dtype="<u8"))
-    keys = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), block.size, [None, words])
-    return pa.table({"block": block, "key": keys})

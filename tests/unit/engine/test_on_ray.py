@@ -15,6 +15,7 @@ import engine_tasks as tasks
 import ray_support
 from ingest_support import tree
 from prefixledger import api
+from prefixledger.attribute import parts
 from prefixledger.engine import RAY, Work, open_engine
 from prefixledger.engine.on_ray import RayEngine
 from prefixledger.errors import InputError, UsageError
@@ -159,16 +160,18 @@ def test_traces_leave_the_same_bytes(
 def test_the_story_leaves_the_same_bytes(
     story: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One scenario, whose replicas are tasks; with a limit of memory the scenario is one."""
+    """One scenario, whose replicas and parts are tasks; with a limit of memory the scenario is one."""
     monkeypatch.setattr(apart, "FEWEST_LOOKUPS", 0)
     options = {"map": SAMPLES / "story.map.toml", "scenario": [SAMPLES / "story.scenario.toml"]}
     whole = _report(tmp_path / "local", story, "local", **options)
+    monkeypatch.setattr(parts, "PART_PIECES", 1_000)
     for folder, more in (("apart", {}), ("bounded", {"task_memory": "2GiB"})):
         found = _report(tmp_path / folder, story, RAY, **options, **more)
         assert whole.keys() == found.keys()
         assert [path for path in whole if whole[path] != found[path]] == []
         kinds = (tmp_path / folder / "ws" / "run.json").read_text(encoding="utf-8")
-        assert ('"replicas"' in kinds, '"scenarios"' in kinds) == (not more, bool(more))
+        told = [f'"{kind}"' in kinds for kind in ("replicas", "causes", "scenarios")]
+        assert told == [not more, not more, bool(more)]
 
 
 @pytest.mark.usefixtures("cluster")
