@@ -24,8 +24,8 @@ _TRUE: Final = frozenset({"true", "True", "TRUE", "1", "yes"})
 _FALSE: Final = frozenset({"false", "False", "FALSE", "0", "no"})
 _SEPARATORS = re.compile(r"[|,;\s]+")
 _MASK_U64: Final = (1 << 64) - 1
-_KINDS: Final = ("tools", "system", "message")
-_MAX_ROLE: Final = 64
+KINDS: Final = ("tools", "system", "message")
+MAX_ROLE: Final = 64
 _SHOWN: Final = 20
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -195,16 +195,16 @@ def _part(item: Any, name: str) -> TextPart:
     if not isinstance(item, dict) or "tokens" not in item or ("text" in item) == ("digest" in item):
         raise wrong_type(name, item, "an object with tokens, and text or digest")
     kind = item.get("kind", "message")
-    if kind not in _KINDS:
+    if kind not in KINDS:
         raise BadRecordError(f"unknown value: {name}.kind is {str(kind)[:_SHOWN]!r}")
     text = item.get("text", item.get("digest"))
     role, canonical, mark = (item.get(field) for field in ("role", "canonical", "breakpoint"))
     return TextPart(
         kind,
-        None if role is None else cell_text(role, f"{name}.role", _MAX_ROLE),
+        None if role is None else cell_text(role, f"{name}.role", MAX_ROLE),
         cell_text(text, f"{name}.text", len(str(text))).encode("utf-8", "surrogatepass"),
         None if canonical is None else str(canonical).encode("utf-8", "surrogatepass"),
-        None if mark is None else cell_text(mark, f"{name}.breakpoint", _MAX_ROLE),
+        None if mark is None else cell_text(mark, f"{name}.breakpoint", MAX_ROLE),
         n_tokens=cell_count(item["tokens"], name),
         fingerprint="digest" in item,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -13,7 +14,8 @@ from prefixledger.ingest.chunks import MAX_RECORD_BYTES, Chunk, csv_records, lin
 from prefixledger.ingest.digests import line_digest
 from prefixledger.ingest.faults import TRUNCATED, why_broken
 from prefixledger.ingest.formats import reader_named
-from prefixledger.ingest.records import BadRecordError, Reject, Row, Skip
+from prefixledger.ingest.mapped_columns import MappedColumns, in_columns
+from prefixledger.ingest.records import UNFORESEEN, BadRecordError, Reject, Row, Skip
 from prefixledger.ingest.redact import redact
 from prefixledger.ingest.streams import captured_answers, is_capture
 
@@ -29,8 +31,9 @@ _PREFIX = re.compile(rb"\s*(?:\[[^\]\n]{1,64}\]|\S{1,40} std(?:out|err) F) (?=\{
 
 NOT_UNDERSTOOD = "not understood"
 """Reason of a record whose shape the reader did not foresee; a reader that gives it wants mending."""
-_UNFORESEEN = (TypeError, AttributeError, LookupError, ValueError, ArithmeticError, RecursionError)
 
+_GROUP_LINES = 512
+"""Lines whose values are held at a time: columns of fewer cost more a line, those of more do not stay in the cache."""
 _DOCKER = b'{"log":"'
 """What Docker's json-file driver puts around every line."""
 
@@ -87,6 +90,8 @@ class _Parser:
             self.document(chunk)
         elif self.context.shape == "csv":
             self.csv(chunk)
+        elif in_columns(self.context):
+            self.mapped_lines(chunk)
         else:
             parse = self.json_line if self.context.shape == "json" else self.text_line
             cut_at = len(chunk.data) + chunk.offset
@@ -102,9 +107,27 @@ class _Parser:
             reason = why_broken(chunk.data, error, cut=chunk.cut != "no")
             self.reject(chunk.first_line, chunk.offset, chunk.data, reason)
 
+    def mapped_lines(self, chunk: Chunk) -> None:
+        """Read groups of lines as columns; a line that may be a reject, or is rare, as any other format's is."""
+        every = lines(chunk)
+        end = chunk.offset + len(chunk.data)
+        while group := list(islice(every, _GROUP_LINES)):
+            columns = MappedColumns.of([_value(raw) for _, _, raw in group], self.context)
+            for first, stop in columns.runs():
+                run = group[first:stop]
+                if columns.odd[first]:
+                    for line, offset, raw in run:
+                        self.json_line(line, offset, raw, chunk.cut != "no" and offset + len(raw) == end)
+                    continue
+                columns.add_to(self.batch, first, stop)
+                self.batch.fates += bytes(len(run))
+                self.batch.lines.extend(line for line, _, _ in run)
+                self.batch.offsets.extend(offset for _, offset, _ in run)
+                self.batch.digests.extend(line_digest(raw.rstrip(b"\r")) for _, _, raw in run)
+
     def json_line(self, line: int, offset: int, raw: bytes, cut: bool) -> None:
         digest = line_digest(raw.rstrip(b"\r"))
-        body = raw if raw[:1] == b"{" and not raw.startswith(_DOCKER) else unprefixed(raw)
+        body = _body(raw)
         try:
             value = orjson.loads(body)
         except orjson.JSONDecodeError as error:
@@ -165,7 +188,7 @@ class _Parser:
                 yield made
             else:
                 yield from made
-        except _UNFORESEEN as error:
+        except UNFORESEEN as error:
             raise BadRecordError(f"{NOT_UNDERSTOOD}: {type(error).__name__}") from error
 
     def book(self, outcome: Outcome, line: int, offset: int, raw: bytes, digest: int) -> None:
@@ -249,3 +272,15 @@ def _concatenated(data: bytes) -> Iterator[Any]:
     for start, end in zip(starts, [*starts[1:], len(data)], strict=True):
         if data[start:end].strip():
             yield orjson.loads(data[start:end])
+
+
+def _body(raw: bytes) -> bytes:
+    return raw if raw[:1] == b"{" and not raw.startswith(_DOCKER) else unprefixed(raw)
+
+
+def _value(raw: bytes) -> Any:
+    """Return what a line holds; None where that is no JSON."""
+    try:
+        return orjson.loads(_body(raw))
+    except orjson.JSONDecodeError:
+        return None

@@ -20,6 +20,10 @@ class BadRecordError(Exception):
     """A record cannot be used; the text is its reason: a short name, then ``: `` and the value or field at fault."""
 
 
+UNFORESEEN = (TypeError, AttributeError, LookupError, ValueError, ArithmeticError, RecursionError)
+"""What reading a record of a shape that nobody foresaw may raise in place of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reject:
     """A record that cannot be used.

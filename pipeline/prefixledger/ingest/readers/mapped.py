@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from prefixledger.ingest.reader import Context, Head
 
 _MAX_LABEL: Final = 64
-_COUNT_FIELDS: Final = {
+COUNT_FIELDS: Final = {
     "output_tokens": "output_tokens",
     "cached_tokens_observed": "cached_tokens",
     "cache_write_5m_tokens_observed": "cache_write_5m_tokens",
@@ -91,12 +91,12 @@ def mapped_row(record: Mapping[str, Any], plan: MapPlan, *, columnar: bool = Fal
         length = len(row.token_ids) if row.prompt_tokens is None and row.token_ids else row.prompt_tokens
         row.text_parts = () if parts is None else cell_parts(parts, plan.parts.source, length)
     if plan.weight is not None:
-        row.weight = _weight(record, plan.weight)
+        row.weight = weight_of(find(record, plan.weight)[1], plan.weight.source)
     if plan.status is not None:
         row.status = status_of(find(record, plan.status)[1], produced=bool(row.output_tokens))
     if row.prompt_tokens is None and row.token_ids is None and not row.text_parts:
         raise BadRecordError("missing field: prompt_tokens")
-    row.extras = _extras(record, plan.fields)
+    row.extras = extras_of(record, plan.fields)
     return row
 
 
@@ -132,7 +132,7 @@ def _set_counts(row: Row, record: Mapping[str, Any], plan: MapPlan) -> None:
         if name == "cached_tokens_observed":
             row.usage_state = "present" if value is not None else "null" if present else "absent"
         if value is not None:
-            setattr(row, _COUNT_FIELDS.get(name, name), cell_count(value, field.source))
+            setattr(row, COUNT_FIELDS.get(name, name), cell_count(value, field.source))
 
 
 def _set_path(row: Row, record: Mapping[str, Any], plan: MapPlan, *, columnar: bool) -> None:
@@ -154,10 +154,10 @@ def _set_path(row: Row, record: Mapping[str, Any], plan: MapPlan, *, columnar: b
             images = find(record, plan.images)[1]
             row.images = () if images is None else cell_images(images, plan.images.source)
     else:
-        row.text_parts = _text_parts(value, plan.path.source)
+        row.text_parts = prompt_parts(value, plan.path.source)
 
 
-def _text_parts(value: Any, name: str) -> tuple[TextPart, ...]:
+def prompt_parts(value: Any, name: str) -> tuple[TextPart, ...]:
     """Return a prompt given as text, as a list of messages, or as the body of a request; also as JSON in a text."""
     found = value
     if isinstance(value, str) and value[:1] in ("[", "{"):
@@ -175,17 +175,22 @@ def _text_parts(value: Any, name: str) -> tuple[TextPart, ...]:
     return (TextPart("message", None, text.encode("utf-8", "surrogatepass")),)
 
 
-def _weight(record: Mapping[str, Any], field: FieldPlan) -> float:
-    value = find(record, field)[1]
+def weight_of(value: Any, name: str) -> float:
+    """Return how many requests a row stands for.
+
+    Raises:
+        BadRecordError: It is no number above zero.
+    """
     if value is None:
         return 1.0
-    weight = float(cell_number(value, field.source))
+    weight = float(cell_number(value, name))
     if weight <= 0:
-        raise BadRecordError(f"absurd number: {field.source} is {weight}")
+        raise BadRecordError(f"absurd number: {name} is {weight}")
     return weight
 
 
-def _extras(record: Mapping[str, Any], used: frozenset[str]) -> dict[str, Any]:
+def extras_of(record: Mapping[str, Any], used: frozenset[str]) -> dict[str, Any]:
+    """Return the fields that the map does not mention and that may become labels."""
     return {
         name: value
         for name, value in record.items()

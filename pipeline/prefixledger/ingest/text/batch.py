@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from prefixledger.ingest.text.plan import TextPlan, units_of
 from prefixledger.ingest.text.volatile import find_marks, masked, written
@@ -13,12 +13,17 @@ from prefixledger.ingest.text.volatile import find_marks, masked, written
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from prefixledger.ingest.records import TextPart
+    from prefixledger.ingest.text.part_lists import Identity
+
+    _Identity = tuple[str, str | None, bytes, bytes | None, int | None, bool, bool]
 
 
-@dataclass(frozen=True, slots=True)
-class PartFacts:
-    """What is kept of a part; equal parts have equal facts.
+class PartFacts(NamedTuple):
+    """What is kept of a part; equal parts have equal facts. Logs have one for each message, and a tuple is made soonest.
 
     Attributes:
         kind: ``tools``, ``system`` or ``message``.
@@ -73,7 +78,8 @@ class TextBatch:
     row_parts: array[int] = field(default_factory=lambda: array("Q"))
     marks: list[tuple[int, int, str]] = field(default_factory=list)
     _unit_numbers: dict[bytes, int] = field(default_factory=dict)
-    _part_numbers: dict[tuple[object, ...], int] = field(default_factory=dict)
+    _part_numbers: dict[_Identity, int] = field(default_factory=dict)
+    _given_numbers: dict[Identity, int] = field(default_factory=dict, compare=False)
 
     def add(
         self, row: int, parts: Sequence[TextPart], plan: TextPlan, started_us: int, *, hashed: bool
@@ -101,6 +107,27 @@ class TextBatch:
         self.part_counts.append(len(parts))
         self.row_parts.extend(self._part(part, plan) for part in parts)
 
+    def add_given(
+        self, rows: NDArray[np.int64], counts: NDArray[np.int64], identities: list[Identity], plan: TextPlan
+    ) -> None:
+        """Append the parts of rows whose log gives them with their lengths, so that they make no keys.
+
+        Args:
+            rows: int64[n], numbers of the rows in the batch.
+            counts: int64[n], parts of each, at least one.
+            identities: Those of all rows; the same tuple is the same part.
+            plan: How text is kept.
+        """
+        self.rows.frombytes(rows.tobytes())
+        self.hashed += bytes(rows.size)
+        self.unit_counts.frombytes(bytes(8 * rows.size))
+        self.part_counts.frombytes(counts.tobytes())
+        known = self._given_numbers
+        for one in identities:
+            if one not in known:
+                known[one] = self._given(one, plan)
+        self.row_parts.extend(map(known.__getitem__, identities))
+
     def __reduce__(self) -> tuple[object, ...]:
         """Leave the look-up tables behind when a batch goes to another process."""
         held = (
@@ -124,20 +151,34 @@ class TextBatch:
         identity = (
             part.kind, part.role, part.text, part.canonical, part.n_tokens, part.fingerprint, part.goes_on
         )  # fmt: skip
+        return self._number(identity, part.content_blocks, plan)
+
+    def _given(self, one: Identity, plan: TextPlan) -> int:
+        kind, role, text, canonical, n_tokens, fingerprint = one
+        same = None if canonical is None else canonical.encode("utf-8", "surrogatepass")
+        identity = (kind, role, text.encode("utf-8", "surrogatepass"), same, n_tokens, fingerprint, False)
+        return self._number(identity, 1, plan)
+
+    def _number(self, identity: _Identity, content_blocks: int, plan: TextPlan) -> int:
         number = self._part_numbers.setdefault(identity, len(self.parts))
         if number == len(self.parts):
-            raw = digest(part.text)
-            canonical = raw if part.canonical is None else digest(part.canonical)
-            text = part.text if plan.keep_text and not part.fingerprint else None
-            n_bytes = 0 if part.fingerprint else len(part.text)
+            kind, role, text, canonical, n_tokens, fingerprint, goes_on = identity
+            raw = digest(text)
             facts = PartFacts(
-                part.kind, part.role, raw, canonical, n_bytes, text, part.content_blocks, part.n_tokens,
-                goes_on=part.goes_on,
-            )  # fmt: skip
-            if part.n_tokens is not None and not part.fingerprint:
-                marks = find_marks(part.text)
-                letters, _ = masked(part.text, marks)
-                facts = replace(facts, masked=digest(letters.tobytes()), marks=written(marks))
+                kind,
+                role,
+                raw,
+                raw if canonical is None else digest(canonical),
+                0 if fingerprint else len(text),
+                text if plan.keep_text and not fingerprint else None,
+                content_blocks,
+                n_tokens,
+                goes_on=goes_on,
+            )
+            if n_tokens is not None and not fingerprint:
+                marks = find_marks(text)
+                letters, _ = masked(text, marks)
+                facts = facts._replace(masked=digest(letters.tobytes()), marks=written(marks))
             self.parts.append(facts)
         return number
 

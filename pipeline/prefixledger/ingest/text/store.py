@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import replace
 from typing import IO, TYPE_CHECKING
 
 import numpy as np
@@ -101,7 +100,7 @@ class TextStore:
         identity = (part.kind, part.role, part.raw, part.canonical, part.n_tokens, part.goes_on)
         number = self._part_numbers.setdefault(identity, len(self.parts))
         if number == len(self.parts):
-            self.parts.append(part if part.text is None else _without_text(part))
+            self.parts.append(part if part.text is None else part._replace(text=None))
             if part.text is not None:
                 self._part_texts.append(part.text)
         return number
@@ -159,7 +158,3 @@ def _walk(
     offsets = np.concatenate([[0], np.cumsum(np.array(counts, np.int64))]).astype(np.int64)
     labels = numbers[np.array(flat, np.int64)] if len(flat) else np.empty(0, np.uint64)
     return forest.add(roots, offsets, None, labels)
-
-
-def _without_text(part: PartFacts) -> PartFacts:
-    return replace(part, text=None)
