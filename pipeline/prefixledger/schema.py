@@ -239,6 +239,12 @@ LOOKUP_FACTS = Table(
             nullable=True,
         ),
         Column(
+            "sold_ttl_us",
+            "int",
+            "longest lifetime that a hosted cache sells for it, microseconds; null: any can be had",
+            nullable=True,
+        ),
+        Column(
             "storage_token_s",
             "int",
             "tokens times seconds for which what it stored pays rent; null: none",

@@ -11,6 +11,7 @@ with asked as (
         lookup_facts.admitted_at,
         lookup_facts.block_size,
         lookup_facts.cap_blocks,
+        lookup_facts.sold_ttl_us,
         pools.ttl_us,
         pools.capacity_blocks,
         exists (
@@ -43,6 +44,7 @@ timed as (
         asked.block_size,
         coalesce(chosen.ttl_us, asked.ttl_us) as kept_us,
         asked.capacity_blocks,
+        asked.sold_ttl_us,
         asked.warming_up,
         used.admitted_at as last_used_at,
         epoch_us(asked.admitted_at) - epoch_us(used.admitted_at) as gap_us
@@ -91,6 +93,8 @@ select
         and coalesce(ruled.gap_us <= ruled.kept_us, true) as more_capacity,
     not ruled.hit and ruled.rule is null and ruled.own and ruled.reset is null
         and coalesce(ruled.gap_us > ruled.kept_us, false)
+        -- A provider sells the lifetimes that it sells.
+        and coalesce(ruled.gap_us <= ruled.sold_ttl_us, true)
         and (
             ruled.capacity_blocks is null or coalesce(ruled.distance_blocks <= ruled.capacity_blocks, false)
         ) as longer_ttl,

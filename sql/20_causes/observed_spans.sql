@@ -4,7 +4,7 @@
 --   reads and writes. Stretches without tokens are left out.
 -- Inputs: unmeasured, requests, turns.
 -- Columns: request_row, place, first_token, tokens, written_tokens, written_1h_tokens, hit, cause, detail,
---   previous_row, last_used_at, needed_ttl_us
+--   previous_row, last_used_at, needed_ttl_us, longer_ttl
 with counted as (
     select
         requests.request_row,
@@ -94,6 +94,7 @@ select
     end as detail,
     if(place <= 1, previous_row, null) as previous_row,
     if(place <= 1, last_used_at, null) as last_used_at,
-    if(cause = 'expired', gap_us, null) as needed_ttl_us
+    if(cause = 'expired', gap_us, null) as needed_ttl_us,
+    cause = 'expired' and coalesce(gap_us <= longest_ttl_us, true) as longer_ttl
 from judged_spans
 order by request_row, place

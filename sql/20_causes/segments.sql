@@ -47,8 +47,7 @@ observed as (
         coalesce(requests.admitted_at, requests.started_at) as admitted_at,
         0 as first_block,
         0 as n_blocks,
-        false as elsewhere,
-        coalesce(observed_spans.cause = 'expired', false) as longer_ttl
+        false as elsewhere
     from observed_spans
     join requests using (request_row)
     left join named_requests on named_requests.request_row = observed_spans.previous_row

@@ -3,7 +3,8 @@
 --   mark asks, or the log says, to have been written to live longer than the rest.
 -- Inputs: segments, asked.
 -- Columns: request_row, lookup, pool, replica, block_size, card, first_block, n_blocks, tokens,
---   written_tokens, written_1h_tokens, hit, cause, detail, elsewhere, event_id
+--   written_tokens, written_1h_tokens, hit, cause, detail, elsewhere,
+--   hit_with_longer_ttl, event_id
 select
     segments.request_row,
     segments.lookup,
@@ -20,6 +21,7 @@ select
     segments.cause,
     segments.detail,
     segments.elsewhere,
+    segments.hit_with_longer_ttl,
     segments.event_id
 from segments
 join asked using (request_row)

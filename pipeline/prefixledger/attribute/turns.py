@@ -30,6 +30,7 @@ SCHEMA = pa.schema(
         ("asked_tokens", pa.int64()),
         ("tolerance_tokens", pa.int64()),
         ("minimum_tokens", pa.int64()),
+        ("longest_ttl_us", pa.int64()),
         ("counts_writes", pa.bool_()),
         ("warming_up", pa.bool_()),
     ]
@@ -40,7 +41,8 @@ thread: number of its conversation. opening: null where it goes on with one; ``f
 beside a conversation that goes on afterwards, ``doubt`` where an earlier one might have been meant. previous_row: the
 request it goes on from; of an opening that read something the latest known to hold as much. gap_us: start to start, since
 what was stored was last used. stored_tokens: the longest prefix that the conversation had stored, alive_tokens: the
-longest whose lifetime may not have been over. asked_tokens: the prompt before. minimum_tokens: null where not known.
+longest whose lifetime may not have been over. asked_tokens: the prompt before. minimum_tokens, and longest_ttl_us, the
+longest lifetime that can be had: null where not known.
 """
 
 _5M_US, _1H_US = 300_000_000, 3_600_000_000
@@ -176,6 +178,7 @@ class _Reader:
             "asked_tokens": 0,
             "tolerance_tokens": tolerance(turn.read_tokens),
             "minimum_tokens": self._rules(row).minimum_tokens,
+            "longest_ttl_us": self._rules(row).longest_ttl_us,
             "counts_writes": turn.counted,
         }
         if thread is None:

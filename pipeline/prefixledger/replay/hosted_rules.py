@@ -41,6 +41,7 @@ class LookupRules:
         entries: int8[k], where prefixes are stored, a position in ``ENTRIES``.
         interval_tokens: int64[k], distance of stored prefixes that nobody marks; 1: every block.
         ttl_us: int64[k], lifetime of what no mark gives one; -1: none.
+        sold_us: int64[k], longest lifetime that can be had, ``NO_LIMIT`` where any may be chosen or none is named.
         refresh: bool[k], whether a use starts the lifetime anew.
         takes_ttl: bool[k], whether that lifetime is the one that the reader asks for.
         visible: int8[k], when others can read what it writes, a position in ``VISIBLE``.
@@ -59,6 +60,7 @@ class LookupRules:
     entries: NDArray[np.int8]
     interval_tokens: NDArray[np.int64]
     ttl_us: NDArray[np.int64]
+    sold_us: NDArray[np.int64]
     refresh: NDArray[np.bool_]
     takes_ttl: NDArray[np.bool_]
     visible: NDArray[np.int8]
@@ -110,6 +112,7 @@ def lookup_rules(pool: Pool, log: Log, mine: NDArray[np.int64]) -> LookupRules:
         entries=each(lambda rules: ENTRIES.index(_or(rules.entries, "marks"))).astype(np.int8),
         interval_tokens=each(lambda rules: _or(rules.interval_tokens, 1)),
         ttl_us=each(lambda rules: _lifetime(pool, rules)),
+        sold_us=each(lambda rules: _longest_sold(pool, rules)),
         refresh=each(lambda rules: _or(rules.refresh, 1)).astype(np.bool_),
         takes_ttl=each(lambda rules: _or(rules.takes_ttl, 0)).astype(np.bool_),
         visible=each(lambda rules: VISIBLE.index(_or(rules.visible, "first_token"))).astype(np.int8),
@@ -132,6 +135,13 @@ def _lifetime(pool: Pool, rules: ProviderRules) -> int:
     sold = rules.ttls.value if rules.ttls else ()
     given = parse_duration_us(sold[0]) if sold and pool.cache.as_sent else pool.cache.ttl_us
     return NO_LIMIT if given is None else given
+
+
+def _longest_sold(pool: Pool, rules: ProviderRules) -> int:
+    sold = [parse_duration_us(ttl) for ttl in rules.ttls.value] if rules.ttls else []
+    if PROFILES[pool.cache.profile].any_ttl or not sold:
+        return NO_LIMIT
+    return max(NO_LIMIT if ttl_us is None else ttl_us for ttl_us in sold)
 
 
 def _overflow(pool: Pool, rules: ProviderRules) -> int:

@@ -64,6 +64,7 @@ def lookup_facts(runs: Sequence[PoolRun], numbering: Numbering, log: Log) -> pa.
             "last_block": _known(last_block),
             "stored_blocks": _known(column(lambda run: -1 if run.hosted is None else run.log.cap_blocks)),
             "long_blocks": column(lambda run: 0 if run.hosted is None else run.hosted.long_blocks),
+            "sold_ttl_us": _known(column(lambda run: -1 if run.hosted is None else run.hosted.rules.sold_us)),
             "storage_token_s": column(lambda run: 0 if run.hosted is None else run.hosted.storage_token_s),
             "tail_rule": _rules(column(_tail_rule)),
             "queued_at": _times(column(lambda run: run.queued_us)),

@@ -184,6 +184,7 @@ def _result(one: ReplaySummary, marts: Marts) -> Result:
         running_effect_tokens=from_marts.total_of(marts, "running_effect_tokens") or 0,
         prefill_gpu_hours=from_marts.prefill_hours(marts, speeds),
         affected={row["cause"]: row["requests"] for row in marts.causes.to_pylist()},
+        longer_ttl_tokens=pc.sum(marts.causes["longer_ttl_tokens"]).as_py(),
     )
 
 

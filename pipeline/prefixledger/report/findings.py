@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _WORTH = 0.001
 """A finding explains at least 0.1 % of the prompt tokens."""
 
+_NEARLY = 0.99
+"""Share of what expired from which on a remedy is said to help all of it."""
 _OPERATOR = ("in_flight", "invalidated", "expired", "evicted", "misrouted", "key_changed", "unexplained")
 _EVENTS_NAMED = 5
 
@@ -94,6 +96,8 @@ def _of_cause(view: ReportView, cause: str) -> Finding:
 
 def _action(view: ReportView, cause: str, changes: tuple[KeyChange, ...]) -> str:
     term, observed = CAUSE_TERMS[cause], view.result.observed
+    if cause == "expired":
+        return _longer_lives(view, term.advice)
     if cause in AVOIDABLE:
         return advice(changes) or term.advice
     if observed is not None and observed.simulated_hit_tokens is not None:
@@ -102,6 +106,16 @@ def _action(view: ReportView, cause: str, changes: tuple[KeyChange, ...]) -> str
             "are there as the scenario says"
         )
     return f"To find out: {term.advice}"
+
+
+def _longer_lives(view: ReportView, longer: str) -> str:
+    """Say what a longer lifetime would keep: of a hosted cache only what those on sale do."""
+    tokens, kept = view.result.headline.misses["expired"], view.result.longer_ttl_tokens
+    if kept is None or kept >= _NEARLY * tokens:
+        return longer
+    if kept < _WORTH * tokens:
+        return "no lifetime that can be had would have kept them; what keeps a prefix warm for longer is another call"
+    return f"{longer} for {amount(min(kept, tokens))} of them; no lifetime that can be had would have kept the others"
 
 
 def _verb(cause: str) -> str:

@@ -123,6 +123,8 @@ class Result:
         prefill_gpu_hours: What one GPU takes to prefill the missed tokens of the pools whose speed is given; None: of none.
         key_changes: What made keys new although the content was not, the most costly first.
         affected: Lookups with a miss of each cause.
+        longer_ttl_tokens: Tokens that a longer lifetime alone would have kept: of a hosted cache one that is on sale; None:
+            not counted.
     """
 
     name: str
@@ -141,6 +143,7 @@ class Result:
     spread: Spread | None = None
     key_changes: tuple[KeyChange, ...] = ()
     affected: Mapping[str, int] = field(default_factory=dict)
+    longer_ttl_tokens: int | None = None
 
     @property
     def cost(self) -> Cost | None:

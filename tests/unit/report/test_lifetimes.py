@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import report_data
 from prefixledger import api
+from prefixledger.report.findings import derive
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -124,3 +127,24 @@ def test_calls_that_never_came_are_told(tmp_path: Path) -> None:
     assert (row["expected_calls"], row["seen_calls"], row["missed_tokens"]) == (3, 0, 30_000)
     (finding,) = [one for one in twin["findings"] if one["kind"] == "keep_alive_missing"]
     assert "3 expected, 0 seen" in finding["title"]
+
+
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [
+        (None, "a longer time to live"),
+        (1.0, "a longer time to live"),
+        (0.0, "no lifetime that can be had would have kept them"),
+        (0.5, "of them; no lifetime that can be had would have kept the others"),
+    ],
+)
+def test_a_longer_life_is_advised_as_far_as_one_is_on_sale(kept: float | None, said: str) -> None:
+    """What came back after a day is not helped by the hour that Claude sells."""
+    view = report_data.week()
+    expired = view.result.headline.misses["expired"]
+    result = replace(view.result, longer_ttl_tokens=None if kept is None else round(kept * expired))
+    (found,) = [
+        each for each in derive(replace(view, results=(result, *view.results[1:]))) if each.kind == "expired"
+    ]
+    assert said in found.action
+    assert found.action.startswith("a longer time to live") == (kept != 0.0)
