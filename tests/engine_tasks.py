@@ -25,6 +25,12 @@ def where(shared: object, item: object) -> tuple[int, int]:  # noqa: ARG001
     return os.getpid(), id(shared)
 
 
+def numbered(shared: object, item: int) -> tuple[int, int]:  # noqa: ARG001
+    """Return the item and the process, after a moment."""
+    time.sleep(0.002)
+    return item, os.getpid()
+
+
 def refuse(shared: object, item: int) -> int:  # noqa: ARG001
     """Fail on the third item."""
     if item == 2:

@@ -117,11 +117,14 @@ class Engine(ABC):
         rest = iter(items)
         begun = list(islice(rest, 2))
         every = chain(begun, rest)
-        if self.here(work, len(begun)):
-            for number, item in enumerate(every):
-                yield number, self._noted(work, run_task(function, shared, item))
-        elif begun:
-            yield from self._apart(work, function, every, shared, ordered=ordered)
+        here, first = self.here(work, len(begun)), 0
+        while here or self.still_here(work, function):
+            item = next(every, _END)
+            if item is _END:
+                return
+            yield first, self._noted(work, run_task(function, shared, item))
+            first += 1
+        yield from self._apart(work, function, every, shared, ordered=ordered, first=first)
 
     def _apart(
         self,
@@ -131,13 +134,14 @@ class Engine(ABC):
         shared: object,
         *,
         ordered: bool,
+        first: int,
     ) -> Iterator[tuple[int, R]]:
         """Keep the workers busy; results wait for the slowest before them, but not more than ``AHEAD`` times the workers."""
         most = AHEAD * self.workers
         held = self._held(work, shared)
         running: dict[Any, _Running] = {}
         done: dict[int, R] = {}
-        sent = out = 0
+        sent = out = first
         more = True
         try:
             while True:
@@ -179,6 +183,10 @@ class Engine(ABC):
     @abstractmethod
     def here(self, work: Work, begun: int) -> bool:
         """Return whether this process does all of it; ``begun`` is how many items there are, 2 for more."""
+
+    def still_here(self, work: Work, function: Callable[[Any, T], R]) -> bool:  # noqa: ARG002
+        """Return whether this process does the next task of a kind that others are to do, since they are not there yet."""
+        return False
 
     def _held(self, work: Work, shared: object) -> Any:
         """Share something, or find it shared already: several kinds of tasks in a row often share one log."""

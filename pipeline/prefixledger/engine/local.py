@@ -16,7 +16,7 @@ from concurrent.futures import (
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from prefixledger.engine.base import Engine, LostError, Work
 from prefixledger.engine.task import Done, keep, run_task
@@ -24,9 +24,12 @@ from prefixledger.engine.task import Done, keep, run_task
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+HEAD_START_S: Final = 1.0
+"""Processor seconds of tasks before others are asked: a process takes as long to start and to import what parses."""
+
 
 class LocalEngine(Engine):
-    """Processes start with the second task of a kind that needs them: most inputs are one, and a process costs 0.2 s.
+    """Processes start once tasks of a kind that needs them have taken a second here: most logs are read by then.
 
     New interpreters are started, since a fork would copy the threads of Arrow and numba half-way through their work. A limit
     of memory holds for a process, so with one every task has a process, also where a thread would do.
@@ -39,6 +42,7 @@ class LocalEngine(Engine):
         self._threads: ThreadPoolExecutor | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._shares = 0
+        self._starting: list[Future[None]] | None = None
 
     def close(self) -> None:
         """End processes and threads."""
@@ -54,6 +58,16 @@ class LocalEngine(Engine):
         if self.task_memory_bytes is not None:
             return begun == 0
         return self.workers == 1 or work.wide or begun < 2  # noqa: PLR2004  # one item has nothing beside it
+
+    def still_here(self, work: Work, function: Callable[[Any, Any], Any]) -> bool:
+        """Return whether this process does the next task: at first, and then while the others start."""
+        if self._in_threads(work) or self.task_memory_bytes is not None:
+            return False
+        if self.times.cpu_s(work.name) < HEAD_START_S:
+            return True
+        if self._starting is None:
+            self._starting = [self._pool(work).submit(_ready, function) for _ in range(self.workers)]
+        return not all(one.done() for one in self._starting)
 
     def _in_threads(self, work: Work) -> bool:
         return work.threads and self.task_memory_bytes is None
@@ -119,6 +133,10 @@ class LocalEngine(Engine):
             "in a script, call prefixledger under if __name__ == '__main__', or give jobs=1; if the machine ran out of memory, "
             "jobs=1 needs less"
         )
+
+
+def _ready(function: Callable[[Any, Any], Any]) -> None:
+    """Import what a task needs, which finding the function did."""
 
 
 def _in_process(

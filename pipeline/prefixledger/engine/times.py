@@ -75,6 +75,10 @@ class TaskTimes:
         places = self._places.setdefault(name, {})
         places[done.place] = places.get(done.place, 0.0) + done.seconds
 
+    def cpu_s(self, name: str) -> float:
+        """Return the processor seconds of all tasks of a kind so far."""
+        return self._cpu_s.get(name, 0.0)
+
     def summaries(self) -> tuple[Summary, ...]:
         """Return each kind in the order in which it began."""
         return tuple(self._summary(name, seconds) for name, seconds in self._seconds.items())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 import engine_tasks as tasks
-from prefixledger.engine import LocalEngine, Work, open_engine
+from prefixledger.engine import LocalEngine, Work, local, open_engine
 from prefixledger.engine.task import Done
 from prefixledger.engine.times import TaskTimes
 from prefixledger.errors import InputError, UsageError
@@ -51,6 +52,27 @@ def test_one_item_or_one_worker_needs_no_process() -> None:
         assert engine._processes is None
 
 
+def test_few_tasks_are_done_here_and_many_with_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a second need no process; later ones are done here while processes start, then there; order is the same."""
+    own = os.getpid()
+    with LocalEngine(2) as engine:
+        assert {process for process, _ in engine.map(PROCESSES, tasks.where, range(3))} == {own}
+        assert engine._processes is None
+        monkeypatch.setattr(local, "HEAD_START_S", 0.0)
+        found = []
+        for item, process in engine.map(PROCESSES, tasks.numbered, iter(range(100_000))):
+            found.append(item)
+            if process != own:
+                break
+        assert found == [*range(len(found))]
+        assert len(found) > 1
+        later = list(engine.map(PROCESSES, tasks.numbered, range(9)))
+        assert [item for item, _ in later] == [*range(9)]
+        assert own not in {process for _, process in later}
+        unordered = dict(engine.unordered(PROCESSES, tasks.times, range(9), 3))
+        assert unordered == {item: 3 * item for item in range(9)}
+
+
 def test_a_task_takes_no_more_memory_than_it_may(tmp_path: Path) -> None:
     """With a limit a thread becomes a process, which gets what is shared once; errors keep their kind, place and hint.
 
@@ -75,8 +97,9 @@ def test_a_task_takes_no_more_memory_than_it_may(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_task_whose_process_is_killed_is_run_again(tmp_path: Path) -> None:
+def test_a_task_whose_process_is_killed_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once is no loss; a task that kills whatever runs it is told."""
+    monkeypatch.setattr(LocalEngine, "still_here", lambda *_: False)
     with LocalEngine(2) as engine:
         assert list(engine.map(PROCESSES, tasks.die_once, range(9), str(tmp_path / "mark"))) == [*range(9)]
         assert engine.times.again > 0
