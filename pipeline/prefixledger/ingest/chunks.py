@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -13,6 +15,8 @@ MAX_RECORD_BYTES: Final = 100_000_000
 """A record above this is rejected unread, so that one endless line cannot fill the memory."""
 CHUNK_BYTES: Final = 8 << 20
 _KEPT_OF_OVERSIZE = 600
+_COUNTED_BYTES = 1 << 17
+_LINE_END = ord("\n")
 _QUOTED_END = re.compile(rb'"|\n')
 _PARTIAL = re.compile(rb"\S{10,40} (std(?:out|err)) P ")
 _PART = re.compile(rb"\S{10,40} (std(?:out|err)) [PF] ?")
@@ -59,9 +63,10 @@ class Chunker:
         self._quoted = quoted
         self._line = line
         self._offset = offset
-        self._pending = bytearray()
-        self._searched = 0
+        self._blocks: list[bytes] = []
+        self._held = 0
         self._end = 0
+        self._join_at = chunk_bytes
         self._open_quote = False
         self._oversize = b""
         self._oversize_bytes = 0
@@ -76,75 +81,88 @@ class Chunker:
                 return
             yield self._take_oversize()
             data = data[end:]
-        self._pending += data
-        while len(self._pending) >= self._chunk_bytes:
-            self._find_end()
-            if self._end and (oversize := self._first_oversize()):
-                self._begin_oversize(oversize)
+        self._hold(data)
+        while self._held >= self._join_at:
+            whole, rest = self._cut()
+            if whole and (first := _first_oversize(whole, quoted=self._quoted)):
+                self._begin_oversize(whole[:first])
                 self._oversize_lines -= 1  # its own end, which counts when it is taken
                 yield self._take_oversize()
-            elif self._end:
-                yield self._take(self._end, "no")
-            elif len(self._pending) > MAX_RECORD_BYTES:
-                self._begin_oversize(len(self._pending))
+                self._let_go(b"")
+                self._hold(whole[first:] + rest)
+            elif whole:
+                yield self._taken(whole, "no")
+            elif self._held > MAX_RECORD_BYTES:
+                self._begin_oversize(rest)
+                self._let_go(b"")
             else:
+                # What has no end yet is not looked at again before it has grown by half: it may grow to 100 MB.
+                self._join_at = min(self._held + self._held // 2, MAX_RECORD_BYTES + 1)
                 return
 
     def finish(self, *, cut: bool) -> Iterator[Chunk]:
         """Yield what is left; ``cut`` says that the stream is known to lack its end."""
         if self._oversize_bytes:
             yield self._take_oversize()
-        self._find_end()
-        if self._end:
-            yield self._take(self._end, "no")
-        if self._pending:
-            yield self._take(len(self._pending), "surely" if cut else "perhaps")
+        whole, rest = self._cut()
+        if whole:
+            yield self._taken(whole, "no")
+        if rest:
+            yield self._taken(rest, "surely" if cut else "perhaps")
 
-    def _find_end(self) -> None:
-        """Set ``_end`` to just after the last line end that ends a record."""
-        if not self._quoted or (not self._open_quote and self._pending.find(b'"', self._searched) < 0):
-            self._end = self._whole(self._pending.rfind(b"\n", self._searched) + 1) or self._end
+    def _hold(self, data: bytes) -> None:
+        """Keep a block until a chunk is full, and note where the last record in it ends."""
+        if not data:
+            return
+        if not self._quoted or (not self._open_quote and b'"' not in data):
+            end = data.rfind(b"\n") + 1
         else:
-            for match in _QUOTED_END.finditer(bytes(self._pending), self._searched):
+            end = 0
+            for match in _QUOTED_END.finditer(data):
                 if match[0] == b'"':
                     self._open_quote = not self._open_quote
                 elif not self._open_quote:
-                    self._end = match.end()
-        self._searched = len(self._pending)
+                    end = match.end()
+        if end:
+            self._end = self._held + end
+        self._blocks.append(data)
+        self._held += len(data)
 
-    def _whole(self, end: int) -> int:
-        """Step back over lines that are pieces of one which goes on behind ``end``."""
-        while end:
-            start = self._pending.rfind(b"\n", 0, end - 1) + 1
-            if _PARTIAL.match(self._pending, start, min(end, start + 64)) is None:
-                break
-            end = start
-        return end
+    def _cut(self) -> tuple[bytes, bytes]:
+        """Return whole records and the beginning of the next; where that is all there is, it stays held.
 
-    def _take(self, end: int, cut: Cut) -> Chunk:
-        with memoryview(self._pending) as pending:
-            data = bytes(pending[:end])
-        chunk = Chunk(data, self._line, self._offset, cut, line_ends=data.count(b"\n"))
-        del self._pending[:end]
-        self._searched -= end
-        self._end = 0
+        Each byte is copied once, as the blocks are joined: only the one in which the last record ends is cut.
+        """
+        before, behind = self._blocks, []
+        start = self._held
+        while start > self._end:
+            last = before.pop()
+            start -= len(last)
+            at = max(self._end - start, 0)
+            behind.append(last[at:])
+            if at:
+                before.append(last[:at])
+        whole, rest = b"".join(before), b"".join(reversed(behind))
+        end = len(whole) if self._quoted else _whole(whole)
+        if end < len(whole):
+            whole, rest = whole[:end], whole[end:] + rest
+        self._let_go(rest)
+        return whole, rest
+
+    def _let_go(self, rest: bytes) -> None:
+        """Hold only what has no end of a record."""
+        self._blocks, self._held, self._end, self._join_at = [rest], len(rest), 0, self._chunk_bytes
+
+    def _taken(self, data: bytes, cut: Cut) -> Chunk:
+        chunk = Chunk(data, self._line, self._offset, cut, line_ends=_count_line_ends(data))
         self._line += chunk.line_ends
-        self._offset += end
+        self._offset += len(data)
         return chunk
 
-    def _first_oversize(self) -> int:
-        """Return the bytes of the first record where it ends and is too long all the same, else 0."""
-        if self._quoted or len(self._pending) <= MAX_RECORD_BYTES:
-            return 0
-        first = self._pending.find(b"\n") + 1
-        return first if first > MAX_RECORD_BYTES else 0
-
-    def _begin_oversize(self, n_bytes: int) -> None:
-        self._oversize = bytes(self._pending[:_KEPT_OF_OVERSIZE])
-        self._oversize_bytes = n_bytes
-        self._oversize_lines = self._pending.count(b"\n", 0, n_bytes)
-        del self._pending[:n_bytes]
-        self._searched = self._end = 0
+    def _begin_oversize(self, data: bytes) -> None:
+        self._oversize = data[:_KEPT_OF_OVERSIZE]
+        self._oversize_bytes = len(data)
+        self._oversize_lines = _count_line_ends(data)
         self._open_quote = False
 
     def _take_oversize(self) -> Chunk:
@@ -153,6 +171,32 @@ class Chunker:
         self._offset += self._oversize_bytes
         self._oversize_bytes = 0
         return chunk
+
+
+def _whole(data: bytes) -> int:
+    """Step back from the end of some lines over those that are pieces of one which goes on behind them."""
+    end = len(data)
+    while end:
+        start = data.rfind(b"\n", 0, end - 1) + 1
+        if _PARTIAL.match(data, start, min(end, start + 64)) is None:
+            break
+        end = start
+    return end
+
+
+def _first_oversize(data: bytes, *, quoted: bool) -> int:
+    """Return the bytes of the first record where it ends and is too long all the same, else 0."""
+    if quoted or len(data) <= MAX_RECORD_BYTES:
+        return 0
+    first = data.find(b"\n") + 1
+    return first if first > MAX_RECORD_BYTES else 0
+
+
+def _count_line_ends(data: bytes) -> int:
+    """Count them a piece at a time, in half the time that ``bytes.count`` takes."""
+    held = np.frombuffer(data, np.uint8)
+    pieces = (held[at : at + _COUNTED_BYTES] for at in range(0, len(data), _COUNTED_BYTES))
+    return sum(int(np.count_nonzero(piece == _LINE_END)) for piece in pieces)
 
 
 def lines(chunk: Chunk) -> Iterator[tuple[int, int, bytes]]:
