@@ -11,11 +11,68 @@ _NUMBER_DIGITS, _ID_DIGITS = 18, 19  # what surely fits into 63 and 64 bits
 _NEWLINE, _RETURN, _SPACE, _QUOTE, _COMMA, _COLON = 10, 13, 32, 34, 44, 58
 _LIST, _ESCAPE, _END_LIST, _OBJECT, _END_OBJECT, _LAST_PLAIN = 91, 92, 93, 123, 125, 126
 _ZERO = np.uint8(48)
+_WORD_BYTES = 8
+_ASCII_ZEROS, _SIXES, _HIGH_NIBBLES = (np.uint64(byte * 0x0101010101010101) for byte in (0x30, 0x06, 0xF0))
+_COMMA_THEN = np.uint64(_COMMA ^ 0x30)
+_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _100, _10_000 = (
+    np.uint64(number) for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 100, 10_000)
+)
+_16, _24, _32, _40, _48, _56, _64, _255 = (np.uint64(number) for number in (16, 24, 32, 40, 48, 56, 64, 255))
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _alike(data, at, digits, ids, count):  # type: ignore[no-untyped-def]
+    """Read ids of as many digits as the one before, each in one word with its comma, until one is not like that.
+
+    Args:
+        data: uint8[b].
+        at: int, just behind a comma.
+        digits: int, 1 to 7.
+        ids: uint64[m], out.
+        count: int, ids so far.
+
+    Returns:
+        (int, int): just behind the last comma that was read, and ids.
+    """
+    here = np.uint64(at)
+    width = np.uint64(digits)
+    behind = _8 * width
+    before = _64 - behind
+    size = np.uint64(data.shape[0])
+    while here + _9 <= size:
+        if data[here] == _SPACE:
+            here += _1
+        word = _ASCII_ZEROS ^ (
+            np.uint64(data[here])
+            | (np.uint64(data[here + _1]) << _8)
+            | (np.uint64(data[here + _2]) << _16)
+            | (np.uint64(data[here + _3]) << _24)
+            | (np.uint64(data[here + _4]) << _32)
+            | (np.uint64(data[here + _5]) << _40)
+            | (np.uint64(data[here + _6]) << _48)
+            | (np.uint64(data[here + _7]) << _56)
+        )
+        # A byte is a digit where neither it nor it and 6 more reaches 16; only bytes behind another could be carried into.
+        if (((word + _SIXES) | word) & _HIGH_NIBBLES) << before != 0:
+            break
+        if (word >> behind) & _255 != _COMMA_THEN:
+            break
+        if word & _255 == 0 and digits > 1:
+            break
+        word = word << before
+        word = (word * _10 + (word >> _8)) & np.uint64(0x00FF00FF00FF00FF)
+        word = (word * _100 + (word >> _16)) & np.uint64(0x0000FFFF0000FFFF)
+        ids[count] = (word * _10_000 + (word >> _32)) & np.uint64(0xFFFFFFFF)
+        count += 1
+        here += width + _1
+    return np.int64(here), count
 
 
 @njit(cache=True, nogil=True)
-def read_plain_lines(data, names, name_ends, kinds, start, close, plain, values, ids, n_ids):  # type: ignore[no-untyped-def]
-    r"""Read every line that is an object of the named fields only, each at most once, in any order.
+def read_plain_lines(  # type: ignore[no-untyped-def]
+    data, at, stop, names, name_ends, kinds, start, close, plain, values, ids, n_ids, line, count
+):  # fmt: skip
+    r"""Read every line that begins before some byte and is an object of the named fields only, each at most once, in any order.
 
     Numbers are digits without sign, fraction or exponent; texts are printable ASCII without escapes, or a number; between
     tokens there is nothing but spaces; the object begins the line, and at most ``\r`` follows it. Whatever else is legal
@@ -23,25 +80,27 @@ def read_plain_lines(data, names, name_ends, kinds, start, close, plain, values,
 
     Args:
         data: uint8[b], whole lines; the last one may lack its end.
+        at: int, where the first line begins that is to be read.
+        stop: int, where the last begins at most; each call goes on where the last ended, so that what else a line needs can be
+            done while it is in the cache.
         names: uint8[c], names of the fields, one behind the other; those that lines mostly have first, in their order.
         name_ends: int64[f].
         kinds: uint8[f], ``NUMBER``, ``TEXT`` or ``IDS``; at most one is ``IDS``.
         start: int64[lines], out: where each line begins.
-        close: int64[lines], out: just behind the object of a plain line; elsewhere no meaning.
+        close: int64[lines], out: just behind the object of a plain line; where any other begins.
         plain: bool[lines], out.
         values: int64[lines, 2 * f], out for plain lines: number and -1, or begin and end of the text; -1 where absent.
         ids: uint64[b // 2 + 1], out: ids of all plain lines.
         n_ids: int64[lines], out: ids of each plain line, -1 where it has no list; of other lines 0.
+        line: int, lines before the first.
+        count: int, ids before it.
 
     Returns:
-        (int, int): lines and ids. O(b), some 1.2 ns a byte.
+        (int, int, int): where the next line begins, lines and ids so far. O(b), some 0.6 ns a byte.
     """
     size = data.shape[0]
     fields = kinds.shape[0]
-    line = 0
-    count = 0
-    at = 0
-    while at < size:
+    while at < stop:
         start[line] = at
         plain[line] = False
         n_ids[line] = -1
@@ -114,6 +173,8 @@ def read_plain_lines(data, names, name_ends, kinds, start, close, plain, values,
                     count += 1
                     if data[at] == _COMMA:
                         at += 1
+                        if digits < _WORD_BYTES:
+                            at, count = _alike(data, at, digits, ids, count)
                         continue
                     closed = data[at] == _END_LIST
                     break
@@ -170,9 +231,33 @@ def read_plain_lines(data, names, name_ends, kinds, start, close, plain, values,
         if not plain[line]:
             count = before
             n_ids[line] = 0
+            close[line] = start[line]
             at = start[line]
             while at < size and data[at] != _NEWLINE:
                 at += 1
         at += 1
         line += 1
-    return line, count
+    return at, line, count
+
+
+@njit(cache=True, nogil=True)
+def drop_last_ids(ids, counts, partial):  # type: ignore[no-untyped-def]
+    """Take the last id out of some lists, in place.
+
+    Args:
+        ids: uint64[m], one list behind the other.
+        counts: int64[n], ids of each list.
+        partial: bool[n], whether its last one goes.
+
+    Returns:
+        int: ids that remain.
+    """
+    kept = 0
+    at = 0
+    for row in range(counts.shape[0]):
+        stays = counts[row] - 1 if partial[row] else counts[row]
+        for item in range(stays):
+            ids[kept + item] = ids[at + item]
+        kept += stays
+        at += counts[row]
+    return kept

@@ -56,41 +56,56 @@ def _line(draw: random.Random, values: dict[str, tuple[str, ...]]) -> bytes:
     return text.encode("utf-8").replace(b"\n", b"")
 
 
-@given(st.integers(0, 1 << 30), st.booleans())
-@example(0, True)
-def test_the_kernel_equals_its_twin(seed: int, whole: bool) -> None:
-    """Every line is plain or not, and says the same."""
+def _long_list(draw: random.Random) -> str:
+    """Write ids that mostly have as many digits as the one before, and often a byte among them that is not as usual."""
+    digits, ids = draw.randrange(1, 10), []
+    for _ in range(draw.randrange(30)):
+        digits = digits if draw.random() < 0.9 else draw.randrange(1, 20)
+        ids.append(str(draw.randrange(10 ** (digits - 1), 10**digits)))
+    text = list("[" + draw.choice((",", ", ")).join(ids) + "]")
+    for _ in range(draw.choice((0, 0, 1, 2))):
+        text[draw.randrange(len(text))] = draw.choice("0019,:/ ]-\xff")
+    return "".join(text)
+
+
+@given(st.integers(0, 1 << 30), st.booleans(), st.sampled_from((1, 60, 1 << 20)))
+@example(0, True, 1)
+def test_the_kernel_equals_its_twin(seed: int, whole: bool, step: int) -> None:
+    """Every line is plain or not, and says the same, however many are read in one go."""
     draw = random.Random(seed)
-    lines = [_line(draw, {"a": NUMBERS, "ab": TEXTS, "ids": LISTS}) for _ in range(draw.randrange(1, 12))]
+    lists = (_long_list(draw), _long_list(draw), *LISTS)
+    lines = [_line(draw, {"a": NUMBERS, "ab": TEXTS, "ids": lists}) for _ in range(draw.randrange(1, 12))]
     data = b"\n".join(lines) + b"\n" * whole
     lines = data.split(b"\n")[: -1 if data.endswith(b"\n") else None]
     n_lines = len(lines)
     start, close, n_ids = (np.zeros(n_lines, np.int64) for _ in range(3))
     is_plain, values = np.zeros(n_lines, np.bool_), np.zeros((n_lines, 6), np.int64)
     ids = np.zeros(len(data) // 2 + 1, np.uint64)
-    found = read_plain_lines(
-        np.frombuffer(data, np.uint8), np.frombuffer("".join(KINDS).encode(), np.uint8),
-        np.cumsum([len(name) for name in KINDS]), np.array([CODES[kind] for kind in KINDS.values()], np.uint8),
-        start, close, is_plain, values, ids, n_ids,
-    )  # fmt: skip
-    assert found == (n_lines, np.maximum(n_ids, 0).sum())
+    at = read = count = 0
+    while at < len(data):
+        at, read, count = read_plain_lines(
+            np.frombuffer(data, np.uint8), at, min(at + step, len(data)), np.frombuffer("".join(KINDS).encode(), np.uint8),
+            np.cumsum([len(name) for name in KINDS]), np.array([CODES[kind] for kind in KINDS.values()], np.uint8),
+            start, close, is_plain, values, ids, n_ids, read, count,
+        )  # fmt: skip
+    assert (read, count) == (n_lines, np.maximum(n_ids, 0).sum())
     assert start.tolist() == np.cumsum([0, *(len(line) + 1 for line in lines[:-1])]).tolist()
     first_id = 0
-    for at, line in enumerate(lines):
+    for row, line in enumerate(lines):
         wanted = read_plain_line(line, KINDS)
-        assert is_plain[at] == (wanted is not None), line
+        assert is_plain[row] == (wanted is not None), line
         if wanted is None:
-            assert n_ids[at] == 0
+            assert (n_ids[row], close[row]) == (0, start[row])
             continue
-        number, begin, end = values[at, 0], values[at, 2], values[at, 3]
+        number, begin, end = values[row, 0], values[row, 2], values[row, 3]
         said: dict[str, object] = {"a": int(number)} if number >= 0 else {}
         if begin >= 0:
             said["ab"] = data[begin:end].decode()
-        if n_ids[at] >= 0:
-            said["ids"] = ids[first_id : first_id + n_ids[at]].tolist()
-            first_id += n_ids[at]
+        if n_ids[row] >= 0:
+            said["ids"] = ids[first_id : first_id + n_ids[row]].tolist()
+            first_id += n_ids[row]
         assert said == wanted
-        assert data[start[at] : close[at]] == line.rstrip(b"\r")
+        assert data[start[row] : close[row]] == line.rstrip(b"\r")
 
 
 def _rows(batch: Batch) -> Iterator[tuple[object, ...]]:
