@@ -12,7 +12,7 @@ from prefixledger.engine.times import TaskTimes
 from prefixledger.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
     from types import TracebackType
 
 T = TypeVar("T")
@@ -80,8 +80,8 @@ class Engine(ABC):
 
     def map(
         self, work: Work, function: Callable[[Any, T], R], items: Iterable[T], shared: object = None
-    ) -> Iterator[R]:
-        """Yield ``function(shared, item)`` for every item, in order.
+    ) -> Generator[R, None, None]:
+        """Yield ``function(shared, item)`` for every item, in order; close it to give up the rest.
 
         Args:
             work: What the tasks are.

@@ -7,6 +7,7 @@ import sys
 import zlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import zstandard
@@ -27,6 +28,7 @@ _ZSTD_FIRST, _ZSTD_MOST = 1 << 8, 1 << 12
 _MAX_WINDOW: Final = 1 << 31
 _MAX_LAYERS: Final = 4
 _SNIFFED: Final = 512
+_HEAD_BYTES: Final = 1 << 16
 _TAR_AT: Final = 257
 
 _REFUSED: Final = (
@@ -77,6 +79,7 @@ class Stream:
         self.state = Unpacking()
         self.bytes = 0
         self._digest = blake3()
+        self._name = ""
         try:
             self._opened = opened(source)
             self.state.raw_total = self._opened.size
@@ -145,10 +148,14 @@ class Stream:
         except OSError as error:
             raise InputError(f"cannot read on: {error.strerror or error}", place=self.source.place) from error
 
+    def was_read(self, name: str, n_bytes: int, state: Unpacking) -> None:
+        """Take over what a task found that read all of it; nothing is left to read here."""
+        self._name, self.bytes, self.state = name, n_bytes, state
+
     @property
     def name(self) -> str:
         """First 16 hex digits of the digest of all bytes yielded: the name of the source."""
-        return self._digest.hexdigest()[:16]
+        return self._name or self._digest.hexdigest()[:16]
 
     def _counted(self, block: bytes) -> bytes:
         self._digest.update(block)
@@ -166,6 +173,11 @@ class Stream:
             raise InputError(
                 "it is a tar archive", place=self.source.place, hint="unpack it and give the folder"
             )
+
+
+def head_digest(stream: Stream) -> str:
+    """Return 32 hex digits that stand for the beginning of an input, by which one that was read before is looked for."""
+    return blake2b(stream.head(_HEAD_BYTES)[:_HEAD_BYTES], digest_size=16).hexdigest()
 
 
 def _raw_blocks(file: BinaryIO, state: Unpacking) -> Iterator[bytes]:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from prefixledger.workspace import Workspace
 
-HEAD_BYTES: Final = 1 << 16
 _HISTORY: Final = (
     "path", "source", "format", "records", "kept", "rejected", "duplicates", "joined", "skipped", "seen_before",
 )  # fmt: skip

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from prefixledger.ingest.container import Stream
     from prefixledger.ingest.detect import Detected
     from prefixledger.ingest.options import IngestOptions
+    from prefixledger.ingest.reader import Context
 
 MAX_DOCUMENT_BYTES: Final = 1 << 30
 """A document must fit into memory whole; JSONL need not."""
@@ -55,8 +56,9 @@ def read_input(
     aside: Path,
     engine: Engine,
     progress: Callable[[Stream, Collected], None],
+    read: Iterator[Batch] | None = None,
 ) -> Parsed:
-    """Parse all of an input.
+    """Parse all of an input; ``read`` is what was parsed of it already.
 
     Raises:
         InputError: It holds nothing that can be read.
@@ -65,7 +67,7 @@ def read_input(
     scope = options.id_scope or (mapping.id_scope if mapping is not None else None)
     info = detected.reader.info
     collected = Collected(aside, info.name, info.id_scope, forced_scope=scope)
-    for batch in _batches(stream, detected, options, aside, engine):
+    for batch in read or _batches(stream, detected, options, aside, engine):
         collected.add(batch)
         progress(stream, collected)
     collected.finish()
@@ -89,16 +91,17 @@ def _batches(
     elif context.document:
         yield from parse_piece(context, _document(stream))
     else:
-        yield from batches(_chunks(stream, detected, options.chunk_bytes), stream, context, engine)
+        yield from batches(chunks_of(stream, context, options.chunk_bytes), stream, context, engine)
 
 
-def _chunks(stream: Stream, detected: Detected, chunk_bytes: int) -> Iterator[Chunk]:
+def chunks_of(stream: Stream, context: Context, chunk_bytes: int) -> Iterator[Chunk]:
+    """Yield an input, unpacked, in chunks of whole records."""
     chunker: Chunker | None = None
     for block in stream.blocks():
         data = block
         if chunker is None:
             data = block.removeprefix(BOM)
-            quoted = detected.context.shape == "csv"
+            quoted = context.shape == "csv"
             chunker = Chunker(chunk_bytes, quoted=quoted, offset=len(block) - len(data))
         for at in range(0, len(data), chunk_bytes):
             yield from chunker.feed(data[at : at + chunk_bytes])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -49,6 +49,10 @@ class Source:
     def at(self) -> str:
         """The argument that names it alone."""
         return self.url or (STDIN if self.path is None else str(self.path))
+
+    def resolved(self) -> Source:
+        """Return the same for processes that work in another folder."""
+        return self if self.path is None else replace(self, path=self.path.resolve())
 
 
 def named_source(argument: str) -> Source:

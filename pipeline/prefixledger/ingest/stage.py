@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from prefixledger.engine import LocalEngine
 from prefixledger.errors import InputError, PrefixledgerError, UsageError
 from prefixledger.ingest.account import IngestSummary, InputAccount, Progress
+from prefixledger.ingest.ahead import PackedInput, ReadAhead
 from prefixledger.ingest.book import book_input
 from prefixledger.ingest.clock import Axis
-from prefixledger.ingest.container import Stream
+from prefixledger.ingest.container import Stream, head_digest
 from prefixledger.ingest.detect import detect
 from prefixledger.ingest.duplicates import Seen
-from prefixledger.ingest.manifest import HEAD_BYTES, Manifest, locked, remove_orphans
+from prefixledger.ingest.manifest import Manifest, locked, remove_orphans
 from prefixledger.ingest.messages import check_rejects, detected_as, summed_up
 from prefixledger.ingest.one_input import read_input
 from prefixledger.ingest.options import IngestOptions
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from prefixledger.ingest.collect import Collected
     from prefixledger.ingest.detect import Detected
     from prefixledger.ingest.overrides import Aliases
+    from prefixledger.ingest.reader import Context
     from prefixledger.ingest.sources import Source
     from prefixledger.ingest.text.tools import TextTools
     from prefixledger.workspace import Workspace
@@ -92,6 +93,8 @@ class _Found:
     stream: Stream | None
     raw_bytes: int | None
     version: tuple[int, ...] | None
+    head: str | None
+    """Digest of its beginning, where a task may read all of it ahead."""
 
 
 @dataclass(slots=True)
@@ -109,6 +112,7 @@ class _Call:
     found: list[_Found] = field(default_factory=list)
     said: list[tuple[InputAccount, str]] = field(default_factory=list)
     seen: Seen | None = None
+    ahead: ReadAhead | None = None
     bytes_before: int = 0
     bytes_total: int | None = 0
 
@@ -157,12 +161,37 @@ class _Call:
                 self.messages.append(f"{source.label}: empty")
                 return
             keep = stream.state.raw_total is None  # a pipe cannot be opened twice
+            raw_bytes, alone = stream.state.raw_total, self._read_alone(stream, detected) and not keep
+            head = head_digest(stream) if alone else None
             self.found.append(
-                _Found(source, detected, stream if keep else None, stream.state.raw_total, stream.version)
+                _Found(source, detected, stream if keep else None, raw_bytes, stream.version, head)
             )
         finally:
             if not keep:
                 stream.close()
+
+    def _read_alone(self, stream: Stream, detected: Detected) -> bool:
+        """Return whether an input can be read from its beginning only, by a task that hands back its batches."""
+        whole = detected.columnar is not None or detected.context.document
+        return self.engine.remote and bool(stream.state.layers) and not whole
+
+    def _read_ahead(self, manifest: Manifest) -> ReadAhead | None:
+        """Return what reads packed inputs as tasks; of a single one the pieces are tasks."""
+        packed = [(number, entry) for number, entry in enumerate(self.found) if entry.head is not None]
+        inputs = (
+            PackedInput(
+                number,
+                entry.source.resolved(),
+                self._context(entry),
+                self.options.chunk_bytes,
+                entry.raw_bytes,
+                entry.head,
+                self.aside / f"{number}.batches",
+            )
+            for number, entry in packed
+            if entry.head is not None and (self.options.force or not manifest.has_head(entry.head))
+        )
+        return ReadAhead(self.engine, inputs) if len(packed) > 1 else None
 
     def read(self) -> None:
         """Read what was found, one input after the other; each is complete in the workspace before the next begins."""
@@ -170,14 +199,15 @@ class _Call:
         remove_orphans(self.workspace, manifest)
         manifest.begin_call()
         axis = Axis(self.options, manifest.sources.values())
+        self.ahead = self._read_ahead(manifest)
         ended, kept_at = False, 0
         try:
-            for entry in self.found:
+            for number, entry in enumerate(self.found):
                 stream = entry.stream or self._opened_again(entry)
                 if stream is None:
                     continue
                 try:
-                    self._read_or_recognise(entry, stream, manifest, axis)
+                    self._read_or_recognise(number, stream, manifest, axis)
                 finally:
                     stream.close()
                 self.bytes_before += stream.state.raw_total or 0
@@ -187,6 +217,8 @@ class _Call:
                     publish(self.workspace)
             ended = True
         finally:
+            if self.ahead is not None:
+                self.ahead.close()
             manifest.save(ended=ended)  # also after an interruption: what is complete stays
 
     def _opened_again(self, entry: _Found) -> Stream | None:
@@ -217,15 +249,16 @@ class _Call:
         known = entry.detected.context.companions
         entry.detected = replace(detected, context=replace(detected.context, companions=known))
 
-    def _read_or_recognise(self, entry: _Found, stream: Stream, manifest: Manifest, axis: Axis) -> None:
-        head = _head_digest(stream)
+    def _read_or_recognise(self, number: int, stream: Stream, manifest: Manifest, axis: Axis) -> None:
+        entry = self.found[number]
+        head = head_digest(stream)
         known = self._known(entry, stream, head, manifest)
         if known is not None:
             self._recognise(entry, known, manifest, axis)
             return
         if self.seen is None:
             self.seen = Seen(self.workspace.seen, manifest.sources)
-        self._read_one(entry, stream, head, manifest, axis)
+        self._read_one(number, stream, head, manifest, axis)
 
     def _known(self, entry: _Found, stream: Stream, head: str, manifest: Manifest) -> InputAccount | None:
         """Return the account of an input that was read before, found without parsing it."""
@@ -239,18 +272,22 @@ class _Call:
             again.close()
         return manifest.sources.get(again.name)
 
-    def _read_one(self, entry: _Found, stream: Stream, head: str, manifest: Manifest, axis: Axis) -> None:
-        detected = entry.detected
-        overrides = self._overrides(entry.source)
-        context = replace(detected.context, text=self.tools.plan, overrides=overrides)
+    def _read_one(self, number: int, stream: Stream, head: str, manifest: Manifest, axis: Axis) -> None:
+        entry = self.found[number]
+        if self.options.from_name is not None and self._named(entry.source) is None:
+            self.messages.append(
+                f"{entry.source.label}: its name does not fit --from-name, so nothing is taken from it"
+            )
+        same = stream.version == entry.version
         parsed = read_input(
             stream,
-            replace(detected, context=context),
+            replace(entry.detected, context=self._context(entry)),
             self.options,
             self.mapping,
             aside=self.aside,
             engine=self.engine,
             progress=self._report,
+            read=self.ahead.batches(number, stream) if self.ahead is not None and same else None,
         )
         try:
             known = manifest.sources.get(parsed.source)
@@ -272,16 +309,16 @@ class _Call:
         self.accounts.append(account)
         self.said.append((account, detected_as(account, entry.detected)))
 
-    def _overrides(self, source: Source) -> Overrides:
-        """Return what the caller knows better than an input."""
+    def _context(self, entry: _Found) -> Context:
+        """Return what readers must know of an input, and what the caller knows better than it."""
+        overrides = Overrides(self._named(entry.source) or (), self.aliases)
+        return replace(entry.detected.context, text=self.tools.plan, overrides=overrides)
+
+    def _named(self, source: Source) -> tuple[tuple[str, str], ...] | None:
+        """Return what the name of an input says; None where it does not fit."""
         if self.options.from_name is None:
-            return Overrides(aliases=self.aliases)
-        named = named_in(source.label, compile_names(self.options.from_name))
-        if named is None:
-            self.messages.append(
-                f"{source.label}: its name does not fit --from-name, so nothing is taken from it"
-            )
-        return Overrides(named or (), self.aliases)
+            return ()
+        return named_in(source.label, compile_names(self.options.from_name))
 
     def _forget(self, source: str, manifest: Manifest, axis: Axis) -> None:
         """Remove an input that is about to be written again, so that it is no duplicate of itself."""
@@ -341,7 +378,3 @@ def _load_map(options: IngestOptions) -> Mapping | None:
     from prefixledger.config.mapping import load_mapping  # noqa: PLC0415  # keeps pydantic out of runs without a map
 
     return load_mapping(options.map_file)
-
-
-def _head_digest(stream: Stream) -> str:
-    return blake2b(stream.head(HEAD_BYTES)[:HEAD_BYTES], digest_size=16).hexdigest()

@@ -16,6 +16,7 @@ from prefixledger.engine import RAY
 from prefixledger.engine.on_ray import RayEngine
 from prefixledger.errors import InputError
 from prefixledger.ingest import one_input
+from prefixledger.ingest.ahead import PackedInput
 from prefixledger.ingest.chunks import Chunk
 from prefixledger.ingest.pieces import ByteRange
 from storage_support import upload
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from storage_support import Asked
 
 pytestmark = pytest.mark.cluster
-PLAIN, PACKED = "conversation.jsonl", "synthetic.jsonl.gz"
+PLAIN, PACKED, LATER = "conversation.jsonl", "synthetic.jsonl.gz", "z-later.jsonl.gz"
 CHUNK_BYTES = 1 << 18
 
 
@@ -42,18 +43,19 @@ def cluster(_store: list[Asked]) -> Iterator[Any]:
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch: pytest.MonkeyPatch, cluster: Any) -> None:  # noqa: ARG001
     """Cut logs into a dozen pieces: 3 MB would be one."""
-    chunks = one_input._chunks
-    monkeypatch.setattr(one_input, "_chunks", lambda stream, found, _: chunks(stream, found, CHUNK_BYTES))
+    chunks = one_input.chunks_of
+    monkeypatch.setattr(one_input, "chunks_of", lambda stream, found, _: chunks(stream, found, CHUNK_BYTES))
 
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of a plain log and a packed one."""
+    """A folder of a plain log and two packed ones, of which the last repeats the end of the one before."""
     folder = tmp_path_factory.mktemp("logs")
     for name in (PLAIN, PACKED):
         packed = shared(f"traces/mooncake_{name.partition('.')[0]}.jsonl.zst").read_bytes()
         data = zstandard.ZstdDecompressor().stream_reader(packed).read()
         (folder / name).write_bytes(data if name == PLAIN else gzip.compress(data, mtime=0))
+    (folder / LATER).write_bytes(gzip.compress(data[data.index(b"\n", len(data) // 2) + 1 :], mtime=0))
     return folder
 
 
@@ -106,13 +108,12 @@ def test_a_report_is_the_same(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Workers read their parts of a plain object out of the store themselves; of a packed one the driver sends them."""
-    sent: list[Chunk | ByteRange] = []
+    """Workers read out of the store themselves: their parts of a plain object, and packed ones whole."""
+    sent: list[Any] = []
     submit = RayEngine._submit
 
     def noted(self: RayEngine, work: Any, function: Any, held: Any, item: Any) -> Any:
-        if isinstance(item, Chunk | ByteRange):
-            sent.append(item)
+        sent.append(item)
         return submit(self, work, function, held, item)
 
     monkeypatch.setattr(RayEngine, "_submit", noted)
@@ -124,6 +125,9 @@ def test_a_report_is_the_same(
     assert {item.at for item in ranges} == {objects.joined(url, PLAIN)}
     assert len(ranges) > 9
     assert all(item.chunk.data == b"" for item in ranges)
+    packed = [item.source.url for item in sent if isinstance(item, PackedInput)]
+    assert packed == [objects.joined(url, name) for name in (PACKED, LATER)]
+    assert not any(isinstance(item, Chunk) for item in sent)
     gets = [one.first_byte for one in asked if one.method == "GET" and one.path.endswith(PLAIN)]
     assert set(gets) >= {item.chunk.offset for item in ranges}
     assert objects.find(objects.joined(bucket, "ws", mirror.LISTING)) is not None
