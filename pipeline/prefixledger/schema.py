@@ -253,7 +253,8 @@ LOOKUP_FACTS = Table(
         Column(
             "tail_rule",
             "text",
-            "rule by which nothing behind cap_blocks can hit: below_minimum, no_breakpoint or bypassed; null: where blocks end",
+            "rule by which nothing behind cap_blocks can hit: below_minimum, no_breakpoint, partial_block (of a cache that stores "
+            "at intervals) or bypassed; null: where blocks end",
             nullable=True,
         ),
         Column("queued_at", "time", "when it asked to be admitted"),
@@ -304,7 +305,8 @@ SEGMENT_FACTS = Table(
         Column(
             "rule",
             "text",
-            "rule by which it missed, whenever it was last used: in_flight, out_of_reach, below_minimum or no_breakpoint",
+            "rule by which it missed, whenever it was last used: in_flight, out_of_reach, below_minimum, no_breakpoint or "
+            "partial_block",
             nullable=True,
         ),
         Column(

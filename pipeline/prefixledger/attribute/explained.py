@@ -36,7 +36,7 @@ _NO_LOOKUP = {
     "unmeasured": "the log has neither keys nor cached tokens for it, so nothing is known of its hits",
 }
 _BY_RULE = {
-    "partial_block": "the block is not full, and only full blocks have a key",
+    "partial_block": "the block, or the interval at which the cache stores, is not full, and only full ones are kept",
     "last_token": "the last token is always computed, and its block with it",
     "below_minimum": "the prompt is shorter than the cache stores",
     "no_breakpoint": "no cache mark stored it: none lies behind it, or none where earlier prompts part from this one",

@@ -39,7 +39,7 @@ FOR_EVER_US = np.iinfo(np.int64).max
 
 _SPARE_ROWS = 1024
 
-RULES = ("in_flight", "out_of_reach", "below_minimum", "no_breakpoint", "bypassed")
+RULES = ("in_flight", "out_of_reach", "below_minimum", "no_breakpoint", "bypassed", "partial_block")
 """Rules by which a block is missed whenever it was last used; an engine's cache knows the first alone."""
 
 

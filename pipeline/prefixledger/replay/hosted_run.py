@@ -15,6 +15,7 @@ from prefixledger.replay.hosted import Answers, HostedTraffic, hosted_pool
 from prefixledger.replay.hosted_marks import find_marks
 from prefixledger.replay.hosted_observed import read_and_wanted, told
 from prefixledger.replay.hosted_rules import (
+    BLOCKS,
     CREATED,
     FIRST_TOKEN,
     RESPONSE_END,
@@ -103,7 +104,13 @@ class HostedRun:
         """int8[m]: the rule by which nothing behind the deepest stored mark can hit; -1 where it is the end of the last full block."""
         behind = self.pool.stored_blocks < self.pool.traffic.keyed_blocks
         kind = np.where((self.pool.reasons < 0) & behind, kernel.NO_BREAKPOINT, self.pool.reasons)
-        return np.where(kind < 0, -1, _RULE_OF[kind]).astype(np.int8)
+        rule = self._rule(kind.astype(np.int64), np.arange(kind.size))
+        return np.where(kind < 0, -1, rule).astype(np.int8)
+
+    def _rule(self, kind: NDArray[np.int64], lookup: NDArray[np.int64]) -> NDArray[np.int8]:
+        """Return the rule of each class; what no mark stores is the rest of an interval where nobody sets marks."""
+        unmarked = (kind == kernel.NO_BREAKPOINT) & (self.rules.entries[lookup] == BLOCKS)
+        return np.where(unmarked, RULES.index("partial_block"), _RULE_OF[kind]).astype(np.int8)
 
     @property
     def long_blocks(self) -> NDArray[np.int64]:
@@ -208,7 +215,7 @@ class HostedRun:
             else_distance_blocks=nothing,
             removed_at_us=removed,
             removed_by=nothing,
-            rule=_RULE_OF[kind],
+            rule=self._rule(kind, column[kernel.LOOKUP]),
             ttl_us=kept,
         )
 

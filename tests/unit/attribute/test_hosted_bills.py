@@ -191,7 +191,7 @@ STORIES = {
         "3704",
         {"cold:new_content": 1280, "uncacheable:partial_block": 60},
     ),
-    # Intervals that are not published are replayed as every block; writes are free, reads half: (1300 + 660) · 2.5
+    # Intervals that are not published are replayed as steps of 128; writes are free, reads half: (1300 + 660) · 2.5
     "an older GPT stores at intervals": Story(
         [_ask(0, **GPT_4O), _ask(29 * MINUTE, **GPT_4O)], "4900", TWICE, {"profile": "openai"}
     ),
@@ -203,7 +203,7 @@ STORIES = {
     "GPT-5.5 stores every 2,048 tokens": Story(
         [_ask(0, tuple(range(20)), **GPT_5_5), _ask(MINUTE, tuple(range(20)), **GPT_5_5)],
         "16584",
-        {"cold:new_content": 2048, "uncacheable:no_breakpoint": 1064},
+        {"cold:new_content": 2048, "uncacheable:partial_block": 1064},
         {"profile": "openai"},
     ),
     # Nova stores 20,000 tokens at most, writes are free, reads a quarter: (20500 + 0.25 · 19968 + 532) · 0.8
@@ -636,3 +636,20 @@ def test_usage_shows_that_a_first_answer_had_not_begun(
     _, causes, lookups, _ = _replayed(tmp_path, rows, {})
     assert causes.get("in_flight", 0) == (1280 if cause else 0)
     assert sum(row["unexplained_tokens"] or 0 for row in lookups) == unexplained
+
+
+@pytest.mark.parametrize("block", [16, 128])
+def test_an_older_gpt_reads_in_steps_of_128_tokens(tmp_path: Path, block: int) -> None:
+    """Whatever the blocks of the log: of 1,520 tokens 1,408 are read, the rest is the beginning of a step, and explained."""
+    usage = {"usage_state": "present", "cached_tokens_observed": 0}
+    ids = list(range(1520 // block))
+    rows = [
+        {**_ask(n * MINUTE, **GPT_4O, **usage), "ids": ids, "block_size": block, "prompt_tokens": 1520}
+        for n in range(3)
+    ]
+    rows[1] |= {"cached_tokens_observed": 1408}
+    rows[2] |= {"ids": [*ids[: 1200 // block], 10_000], "cached_tokens_observed": 1152, "prompt_tokens": 1280}
+    _, causes, lookups, _ = _replayed(tmp_path, rows, {"profile": "openai"})
+    assert [row["hit_tokens"] for row in lookups] == [0, 1408, 1152]
+    assert [row["unexplained_tokens"] for row in lookups] == [0, 0, 0]
+    assert set(causes) <= {"cold:new_content", "uncacheable:partial_block"}

@@ -77,7 +77,7 @@ def test_generations_have_rules_of_their_own() -> None:
     """What holds for one model of a provider does not hold for its older or newer ones."""
     old, middle, new = (_of("openai", model) for model in ("gpt-4o-mini", "gpt-5.5", "gpt-6.1-sol"))
     assert [each["entries"] for each in (old, middle, new)] == ["blocks", "blocks", "messages"]
-    assert ("interval_tokens" in old, middle["interval_tokens"]) == (False, 2048)
+    assert (old["interval_tokens"], middle["interval_tokens"]) == (128, 2048)
     assert [each["ttl_basis"] for each in (old, middle, new)] == ["typical", "typical", "minimum"]
     assert _of("azure", "gpt-5.4")["ttls"][0] == "10m"
     assert _of("azure", "gpt-5.5")["ttls"][0] == "30m"
