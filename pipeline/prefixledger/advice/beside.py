@@ -8,6 +8,7 @@ from threading import Event as Signal
 from typing import TYPE_CHECKING
 
 from prefixledger.advice.advise import advise
+from prefixledger.advice.kept import keep_advice, kept_advice
 from prefixledger.engine.local import LocalEngine
 
 if TYPE_CHECKING:
@@ -41,10 +42,15 @@ def advising(
         engine: What runs tasks; where those leave this process, or there is one worker, it is done when it is called for.
 
     Yields:
-        Waits for the advice, and returns it.
+        Waits for the advice, and returns it; by then the replay of the scenario must be there, for advice is kept beside it
+        and used again while nothing has changed.
     """
+    kept = kept_advice(workspace, scenario, events)
+    if kept is not None:
+        yield lambda: kept
+        return
     if engine.workers == 1 or engine.remote or engine.task_memory_bytes is not None:
-        yield lambda: advise(workspace, scenario, events, tell, engine)
+        yield lambda: _keeping(workspace, scenario, advise(workspace, scenario, events, tell, engine))
         return
     given_up = Signal()
 
@@ -54,7 +60,7 @@ def advising(
 
     def wait() -> Advice:
         tell("try changes")
-        return trying.result()
+        return _keeping(workspace, scenario, trying.result())
 
     own = LocalEngine(engine.workers - 1)  # one core is left to what stands beside it
     own.times = engine.times
@@ -64,3 +70,8 @@ def advising(
             yield wait
         finally:
             given_up.set()
+
+
+def _keeping(workspace: Workspace, scenario: Scenario, advice: Advice) -> Advice:
+    keep_advice(workspace, scenario, advice)
+    return advice

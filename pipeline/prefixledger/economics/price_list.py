@@ -23,6 +23,11 @@ def lists_provider(provider: str) -> bool:
     return _provider(provider) is not None
 
 
+def is_shipped() -> bool:
+    """Say whether prices are those that genai-prices ships, and none that somebody fetched or set in this process."""
+    return getattr(data_snapshot, "_custom_snapshot", None) is None
+
+
 def find_model(model: str, provider: str | None) -> tuple[Any, Any]:
     """Return provider and model as the price list has them.
 

@@ -42,7 +42,7 @@ def fingerprint(workspace: Workspace, scenario_text: str, besides: Sequence[str]
         ``workspace``, ``scenario`` and ``code`` digests, the ``version``, and ``digest`` over all of them.
     """
     parts = {
-        "workspace": _digest_files(
+        "workspace": digest_files(
             workspace.root,
             (
                 workspace.requests,
@@ -59,7 +59,7 @@ def fingerprint(workspace: Workspace, scenario_text: str, besides: Sequence[str]
         "scenario": hashlib.blake2b(
             "\n".join([scenario_text, *besides]).encode(), digest_size=16
         ).hexdigest(),
-        "code": _digest_files(_PACKAGE, (_PACKAGE / part for part in _CODE), "*.py"),
+        "code": digest_files(_PACKAGE, (_PACKAGE / part for part in _CODE), "*.py"),
         "version": prefixledger.__version__,
     }
     whole = "\n".join(f"{name}={value}" for name, value in sorted(parts.items()))
@@ -69,7 +69,14 @@ def fingerprint(workspace: Workspace, scenario_text: str, besides: Sequence[str]
 _PACKAGE = Path(prefixledger.__file__).parent
 
 
-def _digest_files(root: Path, places: Iterable[Path], pattern: str) -> str:
+def digest_files(root: Path, places: Iterable[Path], pattern: str) -> str:
+    """Return a digest of the names and contents of files.
+
+    Args:
+        root: Where their names begin.
+        places: Files, and folders that are looked through.
+        pattern: Of the names of files in folders.
+    """
     total = hashlib.blake2b(digest_size=16)
     for place in places:
         files = [place] if place.is_file() else sorted(place.rglob(pattern))

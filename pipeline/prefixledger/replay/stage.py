@@ -97,10 +97,8 @@ def run(
     facts = read_engine_facts(workspace)
     folder = workspace.replay(scenario.name)
     tell("compare with the replay that is there")
-    named = name_events(scenario, events)
-    besides = [*(event.event_id for event in named if event.from_file), *map(str, facts)]
-    made_from = fingerprint(workspace, _dumped(scenario, named), besides)
-    if not force and (found := reuse(folder, made_from)) is not None:
+    made_of = made_from(workspace, scenario, events)
+    if not force and (found := reuse(folder, made_of)) is not None:
         return found
     tell("load the index")
     log = read_log(workspace, scenario)
@@ -112,12 +110,20 @@ def run(
     files = paged.as_logged(files)
     engines = observe(workspace, scenario, log, files)
     files |= engines.files
-    found = found.stored(folder, made_from["digest"]).with_notes(
+    found = found.stored(folder, made_of["digest"]).with_notes(
         (*pruned_notes(workspace), *notes, *told.notes, *engines.notes)
     )
     tell("write")
-    keep(folder, made_from, _dumped(scenario, named), files, found)
+    keep(folder, made_of, _dumped(scenario, named), files, found)
     return found
+
+
+def made_from(workspace: Workspace, scenario: Scenario, events: Sequence[Event] = ()) -> dict[str, str]:
+    """Return what a replay is made from; see ``fingerprint``."""
+    named = name_events(scenario, events)
+    facts = read_engine_facts(workspace)
+    besides = [*(event.event_id for event in named if event.from_file), *map(str, facts)]
+    return fingerprint(workspace, _dumped(scenario, named), besides)
 
 
 def _dumped(scenario: Scenario, named: Sequence[NamedEvent]) -> str:
