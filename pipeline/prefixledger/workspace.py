@@ -227,19 +227,44 @@ def write_json(path: Path, value: Any) -> None:
         temporary.write_text(text + "\n", encoding="utf-8")
 
 
-def write_table(path: Path, table: pa.Table) -> None:
+def packing(schema: pa.Schema, encodings: Mapping[str, str]) -> dict[str, Any]:
+    """Return how a Parquet writer packs a table: columns that hardly repeat without a dictionary, which costs more than it saves.
+
+    Args:
+        schema: Its columns, lists not among them.
+        encodings: Name of the encoding of each such column; all others have a dictionary.
+    """
+    import pyarrow as pa  # noqa: PLC0415  # 0.3 s that --help must not pay
+
+    repeated: list[str] = []
+    for field in schema:
+        if pa.types.is_map(field.type):
+            repeated += (f"{field.name}.key_value.key", f"{field.name}.key_value.value")
+        elif field.name not in encodings:
+            repeated.append(field.name)
+    return {"compression": "zstd", "use_dictionary": repeated, "column_encoding": dict(encodings)}
+
+
+def write_table(path: Path, table: pa.Table, encodings: Mapping[str, str] | None = None) -> None:
     """Write one Parquet file whose bytes depend on the rows alone; see ``writing_table``."""
-    with writing_table(path, table.schema) as write:
+    with writing_table(path, table.schema, encodings) as write:
         write(table)
 
 
 @contextmanager
-def writing_table(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
+def writing_table(
+    path: Path, schema: pa.Schema, encodings: Mapping[str, str] | None = None
+) -> Iterator[Callable[[pa.Table], None]]:
     """Yield what takes the rows of one Parquet file piece by piece; the file is there once all of them are.
 
     Its bytes depend on the rows alone, not on the pieces: the writer may end a page, and give up a dictionary that grows
     beyond 1 MiB, only where a chunk of a table ends, and DuckDB cuts chunks by its number of threads. So each group of
     rows is made one chunk first.
+
+    Args:
+        path: The file.
+        schema: Its columns.
+        encodings: See ``packing``.
     """
     import pyarrow as pa  # noqa: PLC0415  # 0.3 s that --help must not pay
     import pyarrow.parquet as pq  # noqa: PLC0415
@@ -256,6 +281,7 @@ def writing_table(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table]
         writer.write_table(rows.slice(0, _GROUP_ROWS).combine_chunks(), row_group_size=_GROUP_ROWS)
         waiting[:] = [rows.slice(_GROUP_ROWS)]
 
-    with replacing(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+    packed = {"compression": "zstd"} if encodings is None else packing(schema, encodings)
+    with replacing(path) as temporary, pq.ParquetWriter(temporary, schema, **packed) as writer:
         yield take
         put()  # the last group, if only one without rows

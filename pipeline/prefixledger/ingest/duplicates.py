@@ -23,6 +23,7 @@ _WINDOW: Final = MIN_STRETCH // 2
 _MAX_PLACES: Final = 16
 """Places remembered of one window: a log of equal lines would have it everywhere."""
 _STEP: Final = 4_096
+_TOLD_BITS: Final = 16
 _FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
 _INVERSE: Final = np.uint64(pow(0x9E3779B97F4A7C15, -1, 1 << 64))
 _ID: Final = np.dtype([("hi", np.uint64), ("lo", np.uint64)])
@@ -80,7 +81,7 @@ class Seen:
             write_table(self._path("ids", source), pa.table({"hi": ids["hi"], "lo": ids["lo"], "at": starts}))
             self._add_ids(ids, starts)
         if lines.size >= MIN_STRETCH:
-            write_table(self._path("lines", source), pa.table({"digest": lines}))
+            write_table(self._path("lines", source), pa.table({"digest": lines}), {"digest": "PLAIN"})
             self._add_anchors(source, lines)
 
     def known_ids(self, ids: NDArray[np.void]) -> NDArray[np.bool_]:
@@ -124,7 +125,7 @@ class Seen:
             if len(places) < _MAX_PLACES:
                 own[key] = [*places, ("", start)]
         windows = _window_hashes(lines)
-        starts = np.flatnonzero(np.isin(windows, np.fromiter(own, np.uint64, len(own))))
+        starts = _members(windows, np.fromiter(own, np.uint64, len(own)))
         at = 0
         for start in starts.tolist():
             if start < at:
@@ -234,6 +235,15 @@ def _anchors(lines: NDArray[np.uint64]) -> list[tuple[int, int]]:
         return []
     starts = range(0, lines.size - _WINDOW + 1, _WINDOW)
     return list(zip(_window_hashes(lines)[::_WINDOW].tolist(), starts, strict=True))
+
+
+def _members(hashes: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return where hashes are among those wanted; most are told by 16 of their bits, and only the rest is sorted."""
+    marks = np.zeros(1 << _TOLD_BITS, np.bool_)
+    shift = np.uint64(64 - _TOLD_BITS)
+    marks[(wanted >> shift).view(np.int64)] = True
+    perhaps = np.flatnonzero(marks[(hashes >> shift).view(np.int64)])
+    return perhaps[np.isin(hashes[perhaps], wanted)]
 
 
 def _equal(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> int:

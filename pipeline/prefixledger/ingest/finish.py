@@ -73,6 +73,7 @@ def finished_rows(
     """
     partner = np.array(collected.rows.partner, np.int64)
     pieces = Pieces(settled.leader)
+    line = _lines(naming, collected)
     spilled = collected.row_spill.table()
     first = following = 0
     for batch in collected.row_spill.batches():
@@ -84,11 +85,12 @@ def finished_rows(
             members, begins = pieces.members(rows)
             held = merged(_taken(spilled, members, collected, settled), begins)
         else:
-            held = _columns(batch.take(pa.array(rows - first)), rows, collected, settled)
+            kept = batch if rows.size == batch.num_rows else batch.take(pa.array(rows - first))
+            held = _columns(kept, rows, collected, settled)
         if (partner[rows] >= 0).any():
             answers = np.where(partner[rows] >= 0, partner[rows], rows)
             held = _merged(held, _taken(spilled, answers, collected, settled))
-        yield rows, _named(naming, collected, settled, rows, held)
+        yield rows, _named(naming, settled, rows, held, line[rows])
 
 
 def _taken(
@@ -125,11 +127,19 @@ def _merged(request: dict[str, pa.Array], answer: dict[str, pa.Array]) -> dict[s
     return merged
 
 
+def _lines(naming: Naming, collected: Collected) -> NDArray[np.int64]:
+    """Return int64[rows], ``source_line`` of each."""
+    record = np.array(collected.rows.record, np.int64)
+    return record + 1 if naming.by_record else np.array(collected.records.line, np.int64)[record]
+
+
 def _named(
-    naming: Naming, collected: Collected, settled: Settled, rows: NDArray[np.int64], held: dict[str, pa.Array]
+    naming: Naming,
+    settled: Settled,
+    rows: NDArray[np.int64],
+    held: dict[str, pa.Array],
+    line: NDArray[np.int64],
 ) -> pa.Table:
-    record = np.array(collected.rows.record, np.int64)[rows]
-    line = record + 1 if naming.by_record else np.array(collected.records.line, np.int64)[record]
     numbers = pa.array(line).cast(pa.string())
     names = pc.binary_join_element_wise(pa.scalar(naming.label), numbers, ":")
     columns: dict[str, Any] = {
@@ -140,8 +150,8 @@ def _named(
         "namespace": pa.array(naming.namespaces, pa.string()).take(held["namespace_number"]),
         "source_node": pa.array(settled.node[rows], mask=settled.node[rows] < 0),
         "content_node": pa.array(settled.content_node[rows], mask=settled.content_node[rows] < 0),
-        "source": pa.array([naming.source] * rows.size, pa.string()),
-        "source_file": pa.array([naming.label] * rows.size, pa.string()),
+        "source": pa.repeat(pa.scalar(naming.source), rows.size),
+        "source_file": pa.repeat(pa.scalar(naming.label), rows.size),
         "source_line": pa.array(line),
     }
     for ours, theirs in _TIMES.items():

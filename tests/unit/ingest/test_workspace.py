@@ -6,6 +6,8 @@ import fcntl
 import json
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from ingest_support import FIXTURES, ingest, mooncake, tree, write_lines
@@ -48,6 +50,20 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
     ingest(root, FIXTURES / "sglang.jsonl")
     assert not any("dead" in name or "2020-01-01" in name for name in tree(root))
     assert before <= set(tree(root))
+
+
+def test_columns_that_hardly_repeat_have_no_dictionary(tmp_path: Path) -> None:
+    """And all others have one, the two inside of labels too: who packs tables anew names every leaf."""
+    ingest(tmp_path / "ws", FIXTURES / "dynamo.jsonl")
+    (path,) = (tmp_path / "ws" / "requests").rglob("*.parquet")
+    group = pq.read_metadata(path).row_group(0)
+    columns = [group.column(at) for at in range(group.num_columns)]
+    without = {one.path_in_schema for one in columns if "RLE_DICTIONARY" not in one.encodings}
+    numbers = {"started_at", "prompt_tokens", "output_tokens", "source_node", "source_line"}
+    flags = {
+        name for name, kind in zip(REQUESTS.names, REQUESTS.arrow().types, strict=True) if kind == pa.bool_()
+    }
+    assert without == numbers | {"request_id"} | flags
 
 
 def test_two_writers_exclude_each_other(tmp_path: Path) -> None:
