@@ -152,6 +152,8 @@ def look(stream: Stream) -> Head:
         return Head(stream.source.name, text, tuple(values), len(lines))
     if text.lstrip()[:1] in (b"{", b"[") or is_capture(text):
         found = tuple(islice(_document_values(text), _ROWS)) if complete or is_capture(text) else ()
+        if not found and _one_to_a_line(lines):
+            return Head(stream.source.name, text, tuple(values), len(lines))
         return Head(stream.source.name, text, found, len(found), document=True)
     cells, delimiter = _header(lines[0]) if lines else ((), ",")
     line = 1 + text[: text.find(lines[0])].count(b"\n") if lines else 0
@@ -247,7 +249,8 @@ def _shape(head: Head, info: FormatInfo) -> Shape:
     """Return the shape in which a format comes this time."""
     if head.columnar is not None:
         return "table" if "table" in info.also else info.shape
-    return "csv" if "csv" in info.also and not head.values and not head.document else info.shape
+    is_csv = "csv" in info.also and head.cells and not head.values and not head.document
+    return "csv" if is_csv else info.shape
 
 
 def _time_unit(head: Head, info: FormatInfo) -> str | None:
@@ -281,6 +284,17 @@ def _value(line: bytes) -> Any:
         return orjson.loads(unprefixed(line))
     except orjson.JSONDecodeError:
         return None
+
+
+def _one_to_a_line(lines: list[bytes]) -> bool:
+    """Say whether lines that hold no JSON are objects one to a line, cut off or broken, and not lines of a longer value.
+
+    In a value over several lines most begin with a name or a bracket of their own, or are elements with a comma behind them.
+    """
+    bare = [unprefixed(line).rstrip() for line in lines]
+    alone = sum(line.startswith(b"{") and len(line) > 1 for line in bare)
+    element = any(line.endswith(b",") and _value(line[:-1]) is not None for line in bare)
+    return len(bare) > 1 and 2 * alone > len(bare) and not element
 
 
 def _document_values(text: bytes) -> Any:

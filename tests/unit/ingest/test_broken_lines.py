@@ -11,6 +11,7 @@ from ingest_support import closes, ingest, mooncake, write_lines
 from prefixledger.ingest import TooManyRejectsError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 SECRET = "swordfish"
@@ -202,3 +203,34 @@ def _run(tmp_path: Path) -> None:
     from prefixledger.workspace import Workspace
 
     run([str(_log(tmp_path))], Workspace(tmp_path / "ws"))
+
+
+@pytest.mark.parametrize("keeps", [(), (9,), range(20, 29)], ids=["none", "one", "some"])
+def test_lines_that_a_collector_cut_off_are_one_reject_each(tmp_path: Path, keeps: Iterable[int]) -> None:
+    """A log of lines without their ends is no JSON over many lines, however many of them there are."""
+    lines = [json.dumps(mooncake(at, [1, at])).encode() for at in range(50)]
+    path = write_lines(
+        tmp_path / "cut_blksz_16.jsonl",
+        [line if at in keeps else line[: -1 - at % 9] for at, line in enumerate(lines)],
+    )
+    result = ingest(tmp_path / "ws", path, format="mooncake")
+    assert [row["source_line"] for row in result.requests] == [at + 1 for at in keeps]
+    assert [row["line"] for row in result.rejects] == [at + 1 for at in range(50) if at not in keeps]
+    assert {row["reason"].partition(":")[0] for row in result.rejects} == {"broken JSON"}
+    assert result.account.records == 50
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"a": 1,\n"b": [\n{"c": 1},\n{"c": 2},\n{"c":',
+        b'{\n  "a": {\n    "b": 1\n  },\n  "c": [1,',
+        b'[\n{"a": 1},\n{"a": 2},\n',
+        b'{"a": 1',
+    ],
+)
+def test_a_value_over_many_lines_that_lost_its_end_is_one_reject(tmp_path: Path, text: bytes) -> None:
+    """Its lines are no records: most go on in the next."""
+    (tmp_path / "cut.json").write_bytes(text)
+    result = ingest(tmp_path / "ws", tmp_path / "cut.json", format="mooncake")
+    assert (len(result.rejects), result.account.records) == (1, 1)
