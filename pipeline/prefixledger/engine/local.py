@@ -24,12 +24,12 @@ from prefixledger.engine.task import Done, keep, run_task
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-HEAD_START_S: Final = 1.0
+HEAD_START_S: Final = 1.5
 """Processor seconds of tasks before others are asked: a process takes as long to start and to import what parses."""
 
 
 class LocalEngine(Engine):
-    """Processes start once tasks of a kind that needs them have taken a second here: most logs are read by then.
+    """Processes start once tasks of a kind that needs them have taken 1.5 s here: most logs are read by then.
 
     New interpreters are started, since a fork would copy the threads of Arrow and numba half-way through their work. A limit
     of memory holds for a process, so with one every task has a process, also where a thread would do.

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from prefixledger.ingest.batch import Batch
     from prefixledger.ingest.plan import FieldPlan, MapPlan
     from prefixledger.ingest.reader import Context
+    from prefixledger.ingest.taken_ids import TakenIds
 
 _ABSENT: Final = Row(started_us=0, prompt_tokens=None)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -68,12 +69,13 @@ class MappedColumns:
     texts: list[Any] | None = None
 
     @classmethod
-    def of(cls, values: Sequence[Any], context: Context) -> MappedColumns:
+    def of(cls, values: Sequence[Any], context: Context, taken: TakenIds | None = None) -> MappedColumns:
         """Read records.
 
         Args:
             values: Any JSON values.
             context: An input that is ``in_columns``.
+            taken: Ids of the records that are not in the values, which have an empty list in their place.
         """
         assert context.plan is not None
         odd = np.array([type(value) is not dict for value in values], np.bool_)
@@ -81,7 +83,7 @@ class MappedColumns:
         found._times(context.plan)
         found._names(context.plan)
         found._counts(context.plan)
-        found._path(context.plan)
+        found._path(context.plan, taken)
         found._rest(context.plan)
         found._overrides()
         return found
@@ -216,7 +218,7 @@ class MappedColumns:
                 values = self._each(values, partial(cell_count, name=column.source))
             self.columns[COUNT_FIELDS.get(name, name)] = values
 
-    def _path(self, plan: MapPlan) -> None:
+    def _path(self, plan: MapPlan, taken: TakenIds | None) -> None:
         n_rows = len(self.records)
         complete = [True] * n_rows
         if plan.prompt_complete is not None:
@@ -231,7 +233,7 @@ class MappedColumns:
         whole = np.array(complete, np.bool_)
         has_prompt = lengths >= 0
         if plan.path is not None and plan.path_kind in ("block_ids", "token_ids"):
-            self.ids = IdLists.of(self._values(plan.path), plan.path.source, plan.path_kind, self.odd)
+            self.ids = IdLists.of(self._values(plan.path), plan.path.source, plan.path_kind, self.odd, taken)
             if plan.path_kind == "block_ids":
                 self.ids.check_blocks(lengths, whole, self.context, self.odd)
             else:

@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
     from prefixledger.ingest.batch import Batch, Fit
     from prefixledger.ingest.reader import Context
+    from prefixledger.ingest.taken_ids import TakenIds
 
 RULES: Final = ("either", "floor", "ceil")
 EITHER, FLOOR, CEIL = range(len(RULES))
 UNCOUNTED: Final = 255
+_MOST_U32: Final = (1 << 32) - 1
 
 
 @dataclass(slots=True)
@@ -48,7 +50,12 @@ class IdLists:
 
     @classmethod
     def of(
-        cls, values: list[Any], name: str, kind: Literal["block_ids", "token_ids"], odd: NDArray[np.bool_]
+        cls,
+        values: list[Any],
+        name: str,
+        kind: Literal["block_ids", "token_ids"],
+        odd: NDArray[np.bool_],
+        taken: TakenIds | None = None,
     ) -> IdLists:
         """Take the cells of a column.
 
@@ -57,7 +64,16 @@ class IdLists:
             name: Name of the column.
             kind: What they are.
             odd: bool[n], set where a cell holds something else.
+            taken: Lists that are not in the cells.
         """
+        if taken is not None:
+            if all(value is None for value, n in zip(values, taken.counts.tolist(), strict=True) if n < 0):
+                return cls._of_taken(taken, kind, odd)
+            spans = zip(taken.first[:-1].tolist(), taken.counts.tolist(), strict=True)
+            values = [
+                value if n < 0 else taken.flat[first : first + n].tolist()
+                for value, (first, n) in zip(values, spans, strict=True)
+            ]
         code = "Q" if kind == "block_ids" else "I"
         lists = [_listed(value, name, odd, at) for at, value in enumerate(values)]
         flat = _flat(lists, code)
@@ -80,6 +96,18 @@ class IdLists:
                 odd[row] = True
         none = np.full(counts.size, UNCOUNTED, np.uint8)
         return cls(kind, numbers, first, counts, counts.copy(), none, counts)
+
+    @classmethod
+    def _of_taken(
+        cls, taken: TakenIds, kind: Literal["block_ids", "token_ids"], odd: NDArray[np.bool_]
+    ) -> IdLists:
+        numbers: NDArray[np.unsignedinteger] = taken.flat
+        if kind == "token_ids":
+            wide = np.flatnonzero(numbers > _MOST_U32)
+            odd[np.searchsorted(taken.first, wide, side="right") - 1] = True
+            numbers = numbers.astype(np.uint32)
+        none = np.full(taken.counts.size, UNCOUNTED, np.uint8)
+        return cls(kind, numbers, taken.first, taken.counts, taken.counts.copy(), none, taken.counts)
 
     def check_blocks(
         self,

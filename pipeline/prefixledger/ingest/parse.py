@@ -18,6 +18,7 @@ from prefixledger.ingest.mapped_columns import MappedColumns, in_columns
 from prefixledger.ingest.records import UNFORESEEN, BadRecordError, Reject, Row, Skip
 from prefixledger.ingest.redact import redact
 from prefixledger.ingest.streams import captured_answers, is_capture
+from prefixledger.ingest.taken_ids import TakenIds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -111,8 +112,11 @@ class _Parser:
         """Read groups of lines as columns; a line that may be a reject, or is rare, as any other format's is."""
         every = lines(chunk)
         end = chunk.offset + len(chunk.data)
+        taken = TakenIds.of(chunk, self.context)
         while group := list(islice(every, _GROUP_LINES)):
-            columns = MappedColumns.of([_value(raw) for _, _, raw in group], self.context)
+            ids = taken and taken.some([line - chunk.first_line for line, _, _ in group])
+            values = map(_value, ids.lines if ids else (raw for _, _, raw in group))
+            columns = MappedColumns.of(list(values), self.context, ids)
             for first, stop in columns.runs():
                 run = group[first:stop]
                 if columns.odd[first]:

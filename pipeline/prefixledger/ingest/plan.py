@@ -64,8 +64,8 @@ class MapPlan:
     parts: FieldPlan | None = None
 
     @property
-    def fields(self) -> frozenset[str]:
-        """Every field name that the map mentions, each step of a path by itself."""
+    def columns(self) -> tuple[FieldPlan, ...]:
+        """Every field that the map mentions."""
         single = (
             self.path,
             self.duration,
@@ -77,5 +77,9 @@ class MapPlan:
             self.parts,
         )
         plans = [plan for _, plan in (*self.times, *self.texts, *self.counts)]
-        plans += [plan for plan in single if plan is not None]
-        return frozenset(name for plan in plans for name in (plan.source, *plan.steps) if name)
+        return (*plans, *(plan for plan in single if plan is not None))
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """Every field name that the map mentions, each step of a path by itself."""
+        return frozenset(name for plan in self.columns for name in (plan.source, *plan.steps) if name)

@@ -53,7 +53,7 @@ def test_one_item_or_one_worker_needs_no_process() -> None:
 
 
 def test_few_tasks_are_done_here_and_many_with_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of a second need no process; later ones are done here while processes start, then there; order is the same."""
+    """Those of 1.5 s need no process; later ones are done here while processes start, then there; order is the same."""
     own = os.getpid()
     with LocalEngine(2) as engine:
         assert {process for process, _ in engine.map(PROCESSES, tasks.where, range(3))} == {own}
