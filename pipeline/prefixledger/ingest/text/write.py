@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from prefixledger.ingest.forest_kernel import sums_down
+from prefixledger.ingest.text.batch import PartFacts
 from prefixledger.ingest.text.finish import request_of
 from prefixledger.kernels.paths import expand_paths
 from prefixledger.schema import PARTS, TEXTS
@@ -31,6 +32,16 @@ if TYPE_CHECKING:
 
 GROUP_PARTS: Final = 1 << 18
 """Parts written at a time; a prompt is never split."""
+_KEPT: Final = {
+    "kind": "kind",
+    "role": "role",
+    "raw_hash": "raw",
+    "canonical_hash": "canonical",
+    "n_bytes": "n_bytes",
+    "content_blocks": "content_blocks",
+    "goes_on": "goes_on",
+}
+"""Columns, and the facts of a part that they hold."""
 
 
 def write_parts(
@@ -100,37 +111,39 @@ def _table(
     marks: dict[tuple[int, int], str],
 ) -> tuple[pa.Table, NDArray[np.int64]]:
     """Return the parts of some requests, and their numbers."""
-    store = collected.text
+    store, schema = collected.text, PARTS.arrow()
     begins = np.cumsum(counts) - counts
     numbers = expand_paths(store.part_forest.parent, np.array(store.part_node, np.int64)[at], counts)
     number = store.part_forest.label_lo.astype(np.int64)[numbers]
     owner = np.repeat(np.arange(rows.size), counts)
     position = np.arange(number.size) - begins[owner]
     first, n_tokens = _spans(collected, keys, at, counts, begins)
-    where = list(zip(np.array(store.rows, np.int64)[at][owner].tolist(), position.tolist(), strict=True))
-    words = [marks.get(place) for place in where] if marks else [None] * number.size
-    _set_logged(
-        store, number, owner, first, n_tokens, np.array([word is not None for word in words], np.bool_)
-    )
+    words: list[str | None] = [None] * number.size
+    if marks:
+        places = zip(np.array(store.rows, np.int64)[at][owner].tolist(), position.tolist(), strict=True)
+        words = [marks.get(place) for place in places]
+        marked = np.array([word is not None for word in words], np.bool_)
+        _set_logged(store, number, owner, first, n_tokens, marked)
     record = np.array(collected.rows.record, np.int64)[rows]
     line = record + 1 if naming.by_record else np.array(collected.records.line, np.int64)[record]
-    chosen = [store.parts[one] for one in number.tolist()]
-    columns = [
-        pa.array([naming.source] * number.size, pa.string()),
-        pa.array(line[owner]),
-        pa.array(position, pa.int32()),
-        pa.array([part.kind for part in chosen], pa.string()),
-        pa.array([part.role for part in chosen], pa.string()),
-        pa.array([part.raw for part in chosen], pa.binary(16)),
-        pa.array([part.canonical for part in chosen], pa.binary(16)),
-        pa.array([part.n_bytes for part in chosen], pa.int64()),
-        pa.array(first, mask=first < 0),
-        pa.array(n_tokens, mask=first < 0),
-        pa.array(words, pa.string()),
-        pa.array([part.content_blocks for part in chosen], pa.int32()),
-        pa.array([part.goes_on for part in chosen]),
-    ]
-    return pa.table(columns, schema=PARTS.arrow()), number
+    distinct, which = np.unique(
+        number, return_inverse=True
+    )  # a part stands in every prompt of its conversation
+    facts = zip(*(store.parts[one] for one in distinct.tolist()), strict=True)
+    by_name = dict(zip(PartFacts._fields, facts, strict=False))  # no part at all has no facts
+    kept = {
+        name: pa.array(by_name.get(of, ()), schema.field(name).type).take(pa.array(which))
+        for name, of in _KEPT.items()
+    }
+    columns = kept | {
+        "source": pa.repeat(pa.scalar(naming.source), number.size),
+        "source_line": pa.array(line[owner]),
+        "part": pa.array(position, pa.int32()),
+        "first_token": pa.array(first, mask=first < 0),
+        "n_tokens": pa.array(n_tokens, mask=first < 0),
+        "breakpoint": pa.array(words, pa.string()),
+    }
+    return pa.table([columns[name] for name in schema.names], schema=schema), number
 
 
 def _set_logged(
