@@ -1,6 +1,6 @@
 """Measures what engines are worth: one worker against two, and Ray against this process and its own, in one run.
 
-    python benchmarks/engines.py                     300,000 requests of token ids, 4 scenarios, a grid of 120 replays
+    python benchmarks/engines.py                     200,000 requests of token ids, 4 scenarios, a grid of 120 replays
     python benchmarks/engines.py --requests 6000     a look at it
 
 Every engine has a process of its own, which reads the log, replays the scenarios, and runs the grid; the start of its cluster is told
@@ -120,7 +120,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--requests", type=int, default=300_000)
+    parser.add_argument("--requests", type=int, default=200_000)
     parser.add_argument("--capacities", type=int, default=30, help="each is tried under four routings")
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "out" / "engines.json")
     given = parser.parse_args()

@@ -64,6 +64,11 @@ class RayEngine(Engine):
         if task_memory_bytes is not None:
             options["memory"] = task_memory_bytes
         self._task = self._ray.remote(_on_worker).options(**options)
+        if self._mine and address is None:
+            self._warming = [
+                self._ray.remote(_warm).options(num_cpus=1, max_retries=0).remote()
+                for _ in range(self.workers)
+            ]
 
     def close(self) -> None:
         """Disconnect; a cluster that was started here ends."""
@@ -235,6 +240,11 @@ def _fetched(reference: Any) -> Any:
     import ray  # noqa: PLC0415
 
     return pickle.loads(ray.get(reference))  # noqa: S301  # of the driver
+
+
+def _warm() -> None:
+    """Load what tasks of every kind need, while the driver looks at its arguments: half a second in each worker."""
+    import prefixledger.ingest.ranges  # noqa: F401, PLC0415
 
 
 def _version() -> str:
