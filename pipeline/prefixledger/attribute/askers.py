@@ -45,6 +45,10 @@ _ASKED = (
 )  # fmt: skip
 
 
+_NO_TIER = (0, -1, -1)
+"""Holds no prompt."""
+
+
 @dataclass(frozen=True, slots=True)
 class Askers:
     """Lookups and rows with usage alone, with the prices that they pay.
@@ -161,13 +165,18 @@ def _cards(
     use: NDArray[np.int64], prompt_tokens: NDArray[np.int64], uses: pa.Table, prices: PriceTables
 ) -> NDArray[np.int64]:
     """Return the card of each row: that of its use whose lengths hold its prompt."""
-    card = np.full(use.size, -1, np.int64)
     number = {tuple(row.values()): place for place, row in enumerate(uses.to_pylist())}
+    tiers: list[list[tuple[int, int, int]]] = [[] for _ in range(len(number))]
     for row in prices.prices.to_pylist():
-        mine = use == number[tuple(row[name] for name in _USE)]
-        card[mine & (prompt_tokens > row["above_tokens"]) & (prompt_tokens <= row["upto_tokens"])] = row[
-            "card"
-        ]
+        tiers[number[tuple(row[name] for name in _USE)]].append(
+            (row["above_tokens"], row["upto_tokens"], row["card"])
+        )
+    card = np.full(use.size, -1, np.int64)
+    # Uses are many, each half hour another, and tiers of one are few: a pass over the rows for each of the latter.
+    for nth in range(max(map(len, tiers), default=0)):
+        above, upto, one = np.asarray([each[nth] if nth < len(each) else _NO_TIER for each in tiers]).T
+        mine = (prompt_tokens > above[use]) & (prompt_tokens <= upto[use])
+        card[mine] = one[use[mine]]
     return card
 
 

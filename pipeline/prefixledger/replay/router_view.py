@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,12 +44,16 @@ def router_view(
     last_block = log.lookups.last_block[mine]
     rows = log.rows.table.take(pa.array(log.lookups.request_row[mine]))
 
-    def hashes(chosen: NDArray[np.int64]) -> NDArray[np.uint64]:
+    @cache
+    def names() -> list[bytes]:
         # All lookups of the pool are named, not only the chosen: the number among equals must not depend on the router.
         last_key = np.zeros((mine.size, 2), np.uint64)
         last_key[last_block >= 0] = log.forest.key[last_block[last_block >= 0]]
-        names = identities(rows, last_key)
-        return np.asarray([stable_hash(names[i], seed) for i in chosen.tolist()], np.uint64)
+        return identities(rows, last_key)
+
+    def hashes(chosen: NDArray[np.int64]) -> NDArray[np.uint64]:
+        known = names()
+        return np.asarray([stable_hash(known[i], seed) for i in chosen.tolist()], np.uint64)
 
     options = pool.fleet.options
     notes = _unit_note(pool, block_size, unit_tokens(options))

@@ -75,7 +75,7 @@ class KvAwareRouter:
         self._active = ActiveBlocks(known, replicas)
         self._prefill = [0] * replicas
         self._prefill_of: dict[int, int] = {}
-        self._draws = view.all_hashes()
+        self._draws = view.draws()
         self._members: Sequence[int] = ()
         self.load = Load(view, replicas, self._active, self, first_tokens=True)
 
@@ -98,7 +98,7 @@ class KvAwareRouter:
         """Send a lookup to a replica."""
         matched = self._known.match(row, now_us)
         costs = self.costs(row, matched)
-        chosen, why = self._pick(costs, matched, self._draws[row])
+        chosen, why = self._pick(costs, matched, row)
         credit = self._options.overlap_score_credit * matched[chosen] * self._block_size
         self._prefill_of[row] = max(0, self._tokens[row] - int(credit))
         self._known.remember(row, chosen)
@@ -131,19 +131,19 @@ class KvAwareRouter:
             found.append(scale * max(0.0, left) + decode + weight * self.load.requests[member])
         return found
 
-    def _pick(self, costs: list[float], matched: Sequence[int], draw: int) -> tuple[int, int]:
+    def _pick(self, costs: list[float], matched: Sequence[int], row: int) -> tuple[int, int]:
         members, temperature = self._members, self._options.temperature
         low, high = min(costs), max(costs)
         if temperature > 0 and high > low:
             weights = [exp(-(cost - low) / ((high - low) * temperature)) for cost in costs]
-            point = draw / _WORDS * sum(weights)
+            point = self._draws[row] / _WORDS * sum(weights)
             for member, weight in zip(members, weights, strict=True):
                 point -= weight
                 if point < 0:
                     return member, RANDOM
             return members[-1], RANDOM
         best = [member for member, cost in zip(members, costs, strict=True) if cost == low]
-        chosen = drawn(best, draw)
+        chosen = drawn(best, self._draws, row)
         deepest = max(matched[member] for member in members)
         if len(best) > 1:
             return chosen, TIE

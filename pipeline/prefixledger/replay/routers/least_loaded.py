@@ -27,7 +27,7 @@ class LeastLoadedRouter:
         replicas = len(view.names)
         self.load = Load(view, replicas)
         self._counted = self.load.requests if options.load == "requests" else self.load.tokens
-        self._draws = view.all_hashes()
+        self._draws = view.draws()
         self._members: Sequence[int] = ()
 
     def join(self, members: Sequence[int]) -> None:
@@ -37,4 +37,4 @@ class LeastLoadedRouter:
     def choose(self, row: int, _now_us: int, /) -> tuple[int, int]:
         """Send a lookup to a replica."""
         best = least(self._members, self._counted)
-        return drawn(best, self._draws[row]), LEAST_LOADED if len(best) == 1 else TIE
+        return drawn(best, self._draws, row), LEAST_LOADED if len(best) == 1 else TIE

@@ -85,7 +85,7 @@ class LlmDPrefixRouter:
         self._options = options
         self._known = _Sent(view, options) if view.caches is None else _Told(view, view.caches)
         self._capacity = view.capacity_blocks
-        self._draws = view.all_hashes()
+        self._draws = view.draws()
         self._members: Sequence[int] = ()
         whole = router_blocks(view.parent, view.last_block, view.block_size, view.block_size)
         self._active = ActiveBlocks(whole, replicas)
@@ -102,7 +102,7 @@ class LlmDPrefixRouter:
         scores = self.scores(row, matched)
         high = max(scores)
         best = [member for member, score in zip(self._members, scores, strict=True) if score == high]
-        chosen = drawn(best, self._draws[row])
+        chosen = drawn(best, self._draws, row)
         self._known.remember(row, chosen)
         if len(best) > 1:
             return chosen, TIE

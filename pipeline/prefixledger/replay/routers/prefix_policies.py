@@ -56,7 +56,7 @@ class ProductionStackPrefixRouter:
         self._memory = PrefixMemory(known, replicas)
         self._least_blocks = options.min_match_tokens / known.tokens
         self._rates = Rates(replicas, options.window)
-        self._draws = view.all_hashes()
+        self._draws = view.draws()
         self._members: Sequence[int] = ()
 
     def join(self, members: Sequence[int]) -> None:
@@ -71,7 +71,7 @@ class ProductionStackPrefixRouter:
             chosen, why = self._rates.lowest(self._members, now_us), BELOW_THRESHOLD
         else:
             best = [member for member in self._members if matched[member] == longest]
-            chosen = drawn(best, self._draws[row])
+            chosen = drawn(best, self._draws, row)
             why = RANDOM if longest == 0 else AFFINITY if len(best) == 1 else TIE
         self._rates.sent(chosen, now_us)
         self._memory.remember(row, chosen)
@@ -102,7 +102,7 @@ class AibrixPrefixRouter:
         self._ttl_us = parse_duration_us(options.ttl)
         self._started = view.started_us
         self._memory = PrefixMemory(known, replicas, ageing="blocks", head_first=True)
-        self._draws = view.all_hashes()
+        self._draws = view.draws()
         self._members: Sequence[int] = ()
         self.load = Load(view, replicas)
 
@@ -114,12 +114,12 @@ class AibrixPrefixRouter:
         """Send a lookup to a replica."""
         if self._ttl_us is not None:
             self._memory.forget(before_row=int(np.searchsorted(self._started, now_us - self._ttl_us)))
-        chosen, why = self._pick(row, self._draws[row])
+        chosen, why = self._pick(row)
         self._memory.remember(row, chosen)
         self._memory.forget(most_blocks=self._lru_blocks)
         return chosen, why
 
-    def _pick(self, row: int, draw: int) -> tuple[int, int]:
+    def _pick(self, row: int) -> tuple[int, int]:
         requests, members = self.load.requests, self._members
         loads = [requests[member] for member in members]
         idle = least(members, requests)
@@ -128,7 +128,10 @@ class AibrixPrefixRouter:
         blocks = max(1, self._blocks[row])
         per_cent = {m: matched[m] * 100 // blocks for m in (idle if uneven else members) if matched[m]}
         # Equals come in any order in Go: here in one that the seed decides.
-        shuffled = sorted(per_cent, key=lambda m: (draw ^ (m * _ODD)) % _PRIME)
+        shuffled = list(per_cent)
+        if len(shuffled) > 1:
+            draw = self._draws[row]
+            shuffled.sort(key=lambda m: (draw ^ (m * _ODD)) % _PRIME)
         ranked = sorted(shuffled, key=lambda m: (-per_cent[m], requests[m]))
         mean = sum(loads) / len(loads)
         # The deviation of a sample, over one less than the pods (`algorithms/util.go`); one pod has none.
@@ -144,7 +147,7 @@ class AibrixPrefixRouter:
             why = OVERLOAD
         else:
             why = LEAST_LOADED if len(idle) == 1 else TIE
-        return drawn(idle, draw), why
+        return drawn(idle, self._draws, row), why
 
 
 class RayPrefixRouter:
@@ -169,7 +172,7 @@ class RayPrefixRouter:
         self._blocks: list[int] = known.blocks.tolist()
         self._tokens = view.tokens()
         self._memory = PrefixMemory(known, replicas)
-        self._draws = view.all_hashes()
+        self._draws = view.draws()
         self._members: Sequence[int] = ()
         self._replicas = replicas
         self._interval_us = parse_duration_us(options.eviction_interval) or 1
@@ -184,32 +187,32 @@ class RayPrefixRouter:
         """Send a lookup to a replica."""
         if self._options.max_tree_tokens is not None and now_us >= self._evict_at_us:
             self._evict(now_us, self._options.max_tree_tokens)
-        chosen, why = self._pick(row, self._draws[row])
+        chosen, why = self._pick(row)
         self._memory.remember(row, chosen)
         return chosen, why
 
-    def _pick(self, row: int, draw: int) -> tuple[int, int]:
+    def _pick(self, row: int) -> tuple[int, int]:
         requests, members = self.load.requests, self._members
         loads = [requests[member] for member in members]
         threshold = self._options.imbalanced_threshold
         if threshold is not None and max(loads) - min(loads) > threshold:
-            return self._shorter_of_two(draw), IMBALANCE
+            return self._shorter_of_two(row), IMBALANCE
         if self._blocks[row] == 0:
-            return self._shorter_of_two(draw), RANDOM
+            return self._shorter_of_two(row), RANDOM
         matched: list[int] = self._memory.match(row).tolist()
         deepest = max(matched)
         if deepest * self._block_tokens < self._options.match_rate_threshold * self._tokens[row]:
             held = [self._memory.held(owner) for owner in range(self._replicas)]
             why = BELOW_THRESHOLD if deepest else LEAST_LOADED
-            return drawn(least(least(members, held), requests), draw), why
+            return drawn(least(least(members, held), requests), self._draws, row), why
         owners = [member for member in members if matched[member] == deepest]
         if not owners:
-            return self._shorter_of_two(draw), FALLBACK
+            return self._shorter_of_two(row), FALLBACK
         best = least(owners, requests)
-        return drawn(best, draw), AFFINITY if len(best) == 1 else TIE
+        return drawn(best, self._draws, row), AFFINITY if len(best) == 1 else TIE
 
-    def _shorter_of_two(self, draw: int) -> int:
-        members = list(self._members)
+    def _shorter_of_two(self, row: int) -> int:
+        members, draw = list(self._members), self._draws[row]
         first = members.pop(draw % len(members))
         if not members:
             return first

@@ -107,7 +107,7 @@ class ConsistentHashRouter:
         """
         self._options = options
         self._keys = session_keys(view) if options.key == "session" else prefix_keys(view)
-        self._draws = view.all_hashes()
+        self._draws = view.draws()
         self._ring = Ring(view.names, options.ring_size or options.vnodes)
         self._members: Sequence[int] = ()
         self.load = Load(view, len(view.names)) if options.bounded else None
@@ -122,7 +122,7 @@ class ConsistentHashRouter:
         """Send a lookup to the owner of its key, or past it where the owner has too much to do."""
         key = self._keys[row]
         if key is None:
-            return drawn(self._members, self._draws[row]), RANDOM
+            return drawn(self._members, self._draws, row), RANDOM
         place = self._ring.start(key, nearest=self._options.start == "nearest")
         walk = self._ring.walk(place)
         owner = next(walk)
