@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SCHEME: Final = "s3://"
 _GLOB: Final = re.compile(r"[*?[]")
 _READ_BYTES: Final = 8 << 20
-"""Of one request for a part of an object: at 50 ms a request, smaller parts would wait more than they read."""
+"""Of one request for a part of an object: every request waits for the store once, so few are better than many."""
 _HINT: Final = (
     "the bucket, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION must fit; "
     "AWS_ENDPOINT_URL names a server other than that of Amazon"

@@ -155,43 +155,6 @@ REJECTS = Table(
     ),
 )
 
-PARTS = Table(
-    "parts",
-    (
-        Column("source", "text", "digest that names the source"),
-        Column("source_line", "int", "line of the request in its source"),
-        Column("part", "small", "0-based position in the prompt: tools, system, messages"),
-        Column("kind", "text", "tools, system or message"),
-        Column("role", "text", "who speaks, as sent", nullable=True),
-        Column("raw_hash", "key", "digest of its text as sent, without what is no content"),
-        Column("canonical_hash", "key", "the same with what senders write differently made equal"),
-        Column("n_bytes", "int", "bytes of its text"),
-        Column(
-            "first_token",
-            "int",
-            "0-based position of its first token, on the scale of the keys; null where those are not made of parts",
-            nullable=True,
-        ),
-        Column("n_tokens", "int", "tokens on the same scale", nullable=True),
-        Column(
-            "breakpoint",
-            "text",
-            "cache mark behind it, as sent; server_tool/5m: set by the service; off: none at the end of the prompt",
-            nullable=True,
-        ),
-        Column("content_blocks", "small", "tools or content blocks in it"),
-        Column("goes_on", "bool", "whether it is a content block of the same message as the part before it"),
-    ),
-)
-
-TEXTS = Table(
-    "texts",
-    (
-        Column("raw_hash", "key", "digest of the text"),
-        Column("text", "bytes", "the text, kept only where that was asked for"),
-    ),
-)
-
 BLOCKS = Table(
     "blocks",
     (

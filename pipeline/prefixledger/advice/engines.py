@@ -124,15 +124,14 @@ def _routing(
         return
     _, routing, change, outcome, after = best
     hottest = f"the busiest replica prefills {after:.2f} times the mean in place of {before:.2f}"
-    yield Tried(
+    yield _tried(
+        pool,
+        mine,
         kind="routing",
         action=f"Route the requests of pool {pool.name} by prefix under a cap on the load: {routing}, {ROUTERS[routing]}.",
-        where=f"pool {pool.name}",
         change=change,
         outcome=outcome,
-        mine=mine,
         side_effects=(f"Load: {hottest}.", f"Instead of {today}: {ROUTINGS[today]}."),
-        pool=pool.name or "",
         shown_by="replay --scenario with the scenario beside this advice"
         if routing in _CAPS
         else f"whatif --routing {routing}",
@@ -154,16 +153,15 @@ def _memory(ground: Ground, pool: Pool, mine: NDArray[np.bool_], blocks: int) ->
         yield f"pool {pool.name}: {GROWTH[-1]:g} times the memory saves nothing"
     else:
         _, times, change, outcome = next(size for size in sizes if size[0] >= _ENOUGH * most)
-        yield Tried(
+        yield _tried(
+            pool,
+            mine,
             kind="capacity",
             action=f"Give each replica of pool {pool.name} {times:g} times the memory for prefixes: "
             f"{round(blocks * times):,} blocks in place of {blocks:,}.",
-            where=f"pool {pool.name}",
             change=change,
             outcome=outcome,
-            mine=mine,
             side_effects=("Memory: what it costs is not in the figure.",),
-            pool=pool.name or "",
             shown_by=f"whatif --capacity {round(blocks * times)}",
         )
     # A tier is larger than any memory that was tried, so it may pay where that does not.
@@ -178,17 +176,32 @@ def _tier(ground: Ground, pool: Pool, mine: NDArray[np.bool_]) -> Iterator[Tried
     except UsageError as error:
         yield f"pool {pool.name}: a tier in host memory could not be replayed: {error.message}"
         return
-    yield Tried(
+    yield _tried(
+        pool,
+        mine,
         kind="tier",
         action=f"Keep what pool {pool.name} evicts in host memory of {TIER[:-1]} times the size of the cache.",
-        where=f"pool {pool.name}",
         change=change,
         outcome=outcome,
-        mine=mine,
         side_effects=("Host memory, and the time to load from it, are not in the figure.",),
-        pool=pool.name or "",
         shown_by=f"whatif --tier {TIER}",
     )
+
+
+def _tried(
+    pool: Pool,
+    mine: NDArray[np.bool_],
+    *,
+    kind: str,
+    action: str,
+    change: Change,
+    outcome: Outcome,
+    side_effects: tuple[str, ...],
+    shown_by: str,
+) -> Tried:
+    """Return what was tried on a pool as a whole."""
+    name = pool.name or ""
+    return Tried(kind, action, f"pool {pool.name}", change, outcome, mine, side_effects, name, shown_by)
 
 
 def uneven(tally: PoolTally, ground: Ground) -> float:

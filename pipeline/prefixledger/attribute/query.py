@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _STAGE_TABLES = (
     schema.REQUESTS,
     schema.REJECTS,
-    schema.PARTS,
+    schema_contents.PARTS,
     schema_contents.CONTENTS,
     schema_contents.PIECES,
     schema.BLOCKS,

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     from prefixledger.engine import Engine
     from prefixledger.replay.chains import Chains
-    from prefixledger.replay.extents import Removals, Replayed
+    from prefixledger.replay.extent_tables import Found
+    from prefixledger.replay.extents import Output, Removals, Replayed
     from prefixledger.replay.fleet import Reset
     from prefixledger.replay.hosted_run import HostedRun
     from prefixledger.replay.lookups import Log
@@ -143,40 +144,66 @@ def _radix(
     )
 
 
+def _rules(plan: PoolPlan, output: Output | None, *, removals: bool) -> dict[str, Any]:
+    """Return what every engine is told of its pool."""
+    return {
+        "block_size": plan.block_size,
+        "replicas": len(plan.fleet.replicas),
+        "capacity_blocks": plan.capacity_blocks,
+        "ttl_us": plan.ttl_us,
+        "output": output,
+        "resets": pack_resets(plan.fleet.resets),
+        "log_removals": removals,
+    }
+
+
+def _in_queue(
+    plan: PoolPlan,
+    log: Log,
+    asked: Queued,
+    found: Found | Replayed | RunningReplayed,
+    *,
+    gone: KeysGone,
+    **more: Any,
+) -> Outcome:
+    """Return what an engine found whose lookups wait in line; ``more`` is what this one says besides."""
+    return Outcome(
+        cap_blocks=_caps(log, plan.mine[asked.queue], plan.block_size),
+        hit_blocks=found.hit_blocks,
+        admitted_us=found.admitted_us,
+        refused=found.refused,
+        reset_ignored=found.reset_ignored,
+        gone=gone,
+        first_eviction_us=found.first_eviction_us,
+        path_end=asked.path_end,
+        touched_blocks=None if asked.output is None else asked.output.keyed_blocks,
+        queue=asked.queue,
+        finished_us=None if plan.residence.mode == "none" else found.finished_us,
+        recompute_tokens=found.recompute_tokens,
+        **more,
+    )
+
+
 def _run_vllm(plan: PoolPlan, log: Log, chains: Chains, *, removals: bool, engine: Engine | None) -> Outcome:
     asked = _queued(plan, log, chains)
-    mine, output = plan.mine[asked.queue], asked.output
     replayed = replay_apart(
         _extents,
         asked.traffic,
         chains,
         engine,
-        block_size=plan.block_size,
-        replicas=len(plan.fleet.replicas),
-        capacity_blocks=plan.capacity_blocks,
-        ttl_us=plan.ttl_us,
-        output=output,
-        resets=pack_resets(plan.fleet.resets),
         hit_saves_us=plan.residence.hit_saves_us,
         most_running=plan.residence.most_running,
         unhashed_in_line=plan.pool.cache.unhashed_in_line,
-        log_removals=removals,
+        **_rules(plan, asked.output, removals=removals),
     )
-    return Outcome(
-        cap_blocks=_caps(log, mine, plan.block_size),
-        hit_blocks=replayed.hit_blocks,
-        admitted_us=replayed.admitted_us,
-        refused=replayed.refused,
-        reset_ignored=replayed.reset_ignored,
+    return _in_queue(
+        plan,
+        log,
+        asked,
+        replayed,
         gone=keys_of_extents(replayed.removals),
-        first_eviction_us=replayed.first_eviction_us,
-        path_end=asked.path_end,
-        touched_blocks=None if output is None else output.keyed_blocks,
-        queue=asked.queue,
-        finished_us=None if plan.residence.mode == "none" else replayed.finished_us,
         stored_blocks=replayed.stored_blocks,
         preempted=replayed.preempted,
-        recompute_tokens=replayed.recompute_tokens,
         paths=Paths(asked.traffic.path_offset, asked.traffic.path_chain),
     )
 
@@ -197,21 +224,13 @@ def _run_unpromoted(plan: PoolPlan, log: Log, chains: Chains) -> Outcome:
         most_running=plan.residence.most_running,
         unhashed_in_line=plan.pool.cache.unhashed_in_line,
     )
-    found = done.found
-    return Outcome(
-        cap_blocks=_caps(log, plan.mine[asked.queue], plan.block_size),
-        hit_blocks=found.hit_blocks,
-        admitted_us=found.admitted_us,
-        refused=found.refused,
-        reset_ignored=found.reset_ignored,
+    return _in_queue(
+        plan,
+        log,
+        asked,
+        done.found,
         gone=done.gone,
-        first_eviction_us=found.first_eviction_us,
-        path_end=asked.path_end,
-        touched_blocks=None if asked.output is None else asked.output.keyed_blocks,
-        queue=asked.queue,
-        finished_us=None if plan.residence.mode == "none" else found.finished_us,
-        preempted=found.preempted,
-        recompute_tokens=found.recompute_tokens,
+        preempted=done.found.preempted,
         host_blocks=done.host_blocks,
         paths=Paths(asked.traffic.path_offset, asked.traffic.path_chain),
     )
@@ -249,26 +268,14 @@ def _run_sglang(
         path_chain=paths.chain,
         reach_blocks=reach_blocks(log, plan.mine),
     )
-    resets = pack_resets(plan.fleet.resets)
-    replayed = replay_apart(
-        _radix,
-        traffic,
-        chains,
-        engine,
-        block_size=plan.block_size,
-        replicas=len(plan.fleet.replicas),
-        capacity_blocks=plan.capacity_blocks,
-        ttl_us=plan.ttl_us,
-        output=None,
-        resets=resets,
-        log_removals=removals,
-    )
+    rules = _rules(plan, None, removals=removals)
+    replayed = replay_apart(_radix, traffic, chains, engine, **rules)
     return Outcome(
         cap_blocks=_caps(log, plan.mine, plan.block_size),
         hit_blocks=replayed.hit_blocks,
         admitted_us=traffic.arrival_us,
         refused=replayed.refused,
-        reset_ignored=np.zeros(resets.at_us.size, np.bool_),
+        reset_ignored=np.zeros(len(plan.fleet.resets), np.bool_),
         gone=keys_of_extents(replayed.removals),
         first_eviction_us=replayed.first_eviction_us,
         path_end=last_block,
@@ -281,39 +288,25 @@ def _run_sglang_running(
     plan: PoolPlan, log: Log, chains: Chains, *, removals: bool, engine: Engine | None
 ) -> Outcome:
     asked = _queued(plan, log, chains)
-    traffic, output = asked.traffic, asked.output
     replayed = replay_apart(
         replay_running,
-        traffic,
+        asked.traffic,
         chains,
         engine,
-        block_size=plan.block_size,
-        replicas=len(plan.fleet.replicas),
-        capacity_blocks=plan.capacity_blocks,
-        ttl_us=plan.ttl_us,
-        output=output,
-        resets=pack_resets(plan.fleet.resets),
         hit_saves_us=plan.residence.hit_saves_us,
         most_running=plan.residence.most_running,
         # One request at a time nobody is there to see the difference, and the tree of the engine's golden files has none.
         chunk_tokens=None if plan.residence.mode == "none" else plan.pool.in_flight.chunk_tokens,
-        log_removals=removals,
+        **_rules(plan, asked.output, removals=removals),
     )
-    return Outcome(
-        cap_blocks=_caps(log, plan.mine[asked.queue], plan.block_size),
-        hit_blocks=replayed.hit_blocks,
-        admitted_us=replayed.admitted_us,
-        refused=replayed.refused,
-        reset_ignored=replayed.reset_ignored,
+    return _in_queue(
+        plan,
+        log,
+        asked,
+        replayed,
         gone=keys_of_extents(replayed.removals),
-        first_eviction_us=replayed.first_eviction_us,
-        path_end=asked.path_end,
-        touched_blocks=None if output is None else output.keyed_blocks,
-        queue=asked.queue,
-        finished_us=None if plan.residence.mode == "none" else replayed.finished_us,
         stored_blocks=replayed.stored_blocks,
         preempted=replayed.retracted,
-        recompute_tokens=replayed.recompute_tokens,
         shown_us=_shown_us(asked, replayed, plan.residence.hit_saves_us),
         in_flight=InFlight(replayed.in_flight.astype(np.int64), replayed.in_flight_end.astype(np.int64)),
     )

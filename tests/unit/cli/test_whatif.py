@@ -13,12 +13,10 @@ import pytest
 
 from prefixledger import api, index
 from prefixledger.attribute import grid_run
-from prefixledger.attribute.cell import Cell
 from prefixledger.cli import app
 from prefixledger.config.grid import read_grid
 from prefixledger.config.registry import ROUTINGS
 from prefixledger.errors import InputError, UsageError
-from prefixledger.report.frontier import finding, frontier, measures
 from prefixledger.workspace import Workspace
 
 MAP = """\
@@ -318,30 +316,6 @@ def test_a_page_shows_the_table_and_what_nothing_beats(capsys: pytest.CaptureFix
     assert app.run([*asked, "-o", "other.html"]) == 2
     assert "was not written by prefixledger" in capsys.readouterr().err
     assert Path("other.html").read_text(encoding="utf-8") == "mine"
-
-
-def test_the_frontier_is_what_nothing_beats() -> None:
-    """As much for as little, and better in something; memory without a limit is the most; what failed is on no frontier."""
-
-    def cell(rate: float, capacity: str, load: float, problem: str | None = None) -> Cell:
-        totals = {"token_hit_rate": rate, "imbalance_prefill": load}
-        axes = {"capacity": capacity, "ttl": "none", "routing": "random", "replicas": 2}
-        return Cell(axes, totals, {"by_cause": {}}, None, (), (), problem=problem)
-
-    cells = [
-        cell(0.8, "unlimited", 1.2),
-        cell(0.8, "100 blocks", 1.2),
-        cell(0.7, "100 blocks", 1.1),
-        cell(0.7, "50 blocks", 1.3),
-        cell(0.6, "60 blocks", 1.3),
-        cell(0.0, "50 blocks", 1.0, "no"),
-    ]
-    asked = measures(cells)
-    assert [measure.values[1] for measure in asked] == [200, 1.2]
-    best = frontier(cells, asked)
-    assert best == (False, True, True, True, False, False)
-    assert finding(cells, asked[0], best).startswith("Combination 1 hits most, 80.0 %, at 200 for")
-    assert finding(cells, asked[0], best).endswith("combination 3 has least, 100, and hits 70.0 %")
 
 
 def test_prices_and_residence_are_axes_too(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ingest_support import FIXTURES, Result, ingest, mooncake, write_lines
+from ingest_support import FIXTURES, ingest, mooncake, write_lines
+from log_support import NOON_MS, ingest_rows, micros
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-NOON_MS = 1_795_953_600_000  # 2026-11-29T12:00:00Z
-
-
-def _us(moment: datetime) -> int:
-    return (moment - EPOCH) // timedelta(microseconds=1)
-
-
-def _one(tmp_path: Path, rows: list[Any], name: str = "log.jsonl", **options: Any) -> Result:
-    return ingest(tmp_path / "ws", write_lines(tmp_path / name, rows), **options)
 
 
 # Mooncake and Bailian
@@ -30,14 +19,14 @@ def _one(tmp_path: Path, rows: list[Any], name: str = "log.jsonl", **options: An
 
 def test_mooncake_drops_the_partial_block(tmp_path: Path) -> None:
     """An id that may stand for one token is no block; full blocks keep their ids, and 0 is an id like any other."""
-    result = _one(
+    result = ingest_rows(
         tmp_path, [mooncake(0.5, [0, 5, 6], 40), mooncake(27, [0, 5, 9, 10], 64)], "t_blksz_16.jsonl"
     )
     first, second = result.requests
     assert result.ids(first) == [0, 5]
     assert result.ids(second) == [0, 5, 9, 10]
     assert (first["n_blocks"], first["prompt_tokens"], first["output_tokens"]) == (2, 40, 5)
-    assert _us(first["started_at"]) == 500
+    assert micros(first["started_at"]) == 500
     assert result.account.block_ids == "ceil"
     assert first["usage_state"] == "absent"
     assert first["cached_tokens_observed"] is None
@@ -45,7 +34,7 @@ def test_mooncake_drops_the_partial_block(tmp_path: Path) -> None:
 
 def test_mooncake_below_one_block_has_no_node(tmp_path: Path) -> None:
     """A prompt shorter than a block is kept, keyed, and has no last block."""
-    result = _one(tmp_path, [mooncake(0, [1], 7), mooncake(1, [1], 16)], "t_blksz_16.jsonl")
+    result = ingest_rows(tmp_path, [mooncake(0, [1], 7), mooncake(1, [1], 16)], "t_blksz_16.jsonl")
     short = result.requests[0]
     assert (short["keyed"], short["n_blocks"], short["source_node"]) == (True, 0, None)
 
@@ -53,7 +42,7 @@ def test_mooncake_below_one_block_has_no_node(tmp_path: Path) -> None:
 def test_mooncake_keeps_sessions_and_labels(tmp_path: Path) -> None:
     """Extensions of the format are columns or labels."""
     rows = [mooncake(at, [1], session_id=f"s{at % 3}", policy_class="ab"[at % 2]) for at in range(9)]
-    result = _one(tmp_path, rows, "t_blksz_16.jsonl")
+    result = ingest_rows(tmp_path, rows, "t_blksz_16.jsonl")
     assert [row["session_id"] for row in result.requests[:3]] == ["s0", "s1", "s2"]
     assert result.requests[1]["labels"] == [("policy_class", "b")]
 
@@ -67,13 +56,13 @@ def test_bailian_sessions_are_chains(tmp_path: Path) -> None:
         return {"chat_id": chat, "parent_chat_id": parent, "timestamp": at, **lengths, **kinds}
 
     rows = [row(3, 2, 0.3), row(1, -1, 0.1), row(2, 1, 0.2), row(9, 8, 0.4), row(7, 6, 0.5), row(6, 7, 0.6)]
-    result = _one(tmp_path, rows)
+    result = ingest_rows(tmp_path, rows)
     assert result.account.format == "bailian"
     assert result.account.block_size == 16
     sessions = {row["request_id"]: row["session_id"] for row in result.requests}
     assert (sessions["1"], sessions["2"], sessions["3"], sessions["9"]) == ("1", "1", "1", "9")
     assert sessions["6"] == sessions["7"]
-    assert _us(result.requests[0]["started_at"]) == 300_000
+    assert micros(result.requests[0]["started_at"]) == 300_000
 
 
 # WEKA
@@ -120,24 +109,26 @@ def test_weka_counts_every_request_nested_ones_too(tmp_path: Path) -> None:
     result = ingest(tmp_path / "ws", path)
     assert result.account.records == result.account.kept == 4
     rows = result.requests
-    assert [_us(row["started_at"]) for row in rows] == [0, 19_000_000, 21_500_000, 60_000_000]
+    assert [micros(row["started_at"]) for row in rows] == [0, 19_000_000, 21_500_000, 60_000_000]
     assert [row["session_id"] for row in rows] == ["conv", "conv/a1", "conv/a1/a2", "conv"]
     assert [row["source_line"] for row in rows] == [1, 2, 3, 4]
     assert result.ids(rows[1]) == [1, 9]
-    assert _us(rows[0]["finished_at"]) == 2_100_000
-    assert _us(rows[0]["first_token_at"]) == 400_000
+    assert micros(rows[0]["finished_at"]) == 2_100_000
+    assert micros(rows[0]["first_token_at"]) == 400_000
     assert {row["namespace"] for row in rows} == {rows[0]["namespace"]}
 
 
 def test_weka_nested_times_may_count_from_the_conversation(tmp_path: Path) -> None:
     """Where a subagent's first time lies behind its own start, the conversation's clock was used."""
-    result = _one(tmp_path, [_weka([_call(0.0, [1]), _agent(19.0, [_call(20.0, [1]), _call(24.0, [1])])])])
-    assert [_us(row["started_at"]) for row in result.requests] == [0, 20_000_000, 24_000_000]
+    result = ingest_rows(
+        tmp_path, [_weka([_call(0.0, [1]), _agent(19.0, [_call(20.0, [1]), _call(24.0, [1])])])]
+    )
+    assert [micros(row["started_at"]) for row in result.requests] == [0, 20_000_000, 24_000_000]
 
 
 def test_weka_conversations_without_requests_are_counted(tmp_path: Path) -> None:
     """One that holds nothing is a skipped record, not a line that vanished."""
-    result = _one(tmp_path, [_weka([_call(0.0, [1])]), _weka([], id="empty")])
+    result = ingest_rows(tmp_path, [_weka([_call(0.0, [1])]), _weka([], id="empty")])
     assert (result.account.records, result.account.kept, result.account.skipped) == (2, 1, 1)
 
 
@@ -151,14 +142,14 @@ def test_weka_conversations_start_30_s_apart_in_order_of_name(tmp_path: Path) ->
         [_weka([_call(1.0, [1])], id="e"), _weka([_call(1.0, [1]), _call(2.0, [2])], id="d")],
     )
     result = ingest(tmp_path / "ws", folder / "c.jsonl", folder / "b.json", folder / "a.json")
-    starts = {(row["source_file"], row["session_id"]): _us(row["started_at"]) for row in result.requests}
+    starts = {(row["source_file"], row["session_id"]): micros(row["started_at"]) for row in result.requests}
     assert starts[("a.json", "a")] == 1_000_000
     assert starts[("b.json", "b")] == 31_000_000
     assert (starts[("c.jsonl", "d")], starts[("c.jsonl", "e")]) == (62_000_000, 91_000_000)
     assert len({row["namespace"] for row in result.requests}) == 4
     assert any("30 s apart" in message for message in result.summary.messages)
     later = ingest(tmp_path / "ws", write_lines(tmp_path / "f.json", [_weka([_call(0.0, [1])], id="f")]))
-    assert _us(later.requests[-1]["started_at"]) == 120_000_000
+    assert micros(later.requests[-1]["started_at"]) == 120_000_000
 
 
 def test_weka_bad_requests_are_rejects_of_their_own(tmp_path: Path) -> None:
@@ -169,7 +160,7 @@ def test_weka_bad_requests_are_rejects_of_their_own(tmp_path: Path) -> None:
         "text",
         _call(3.0, [1], **{"in": 500}),
     ]
-    result = _one(tmp_path, [_weka([_call(0.0, [1]), *bad])])
+    result = ingest_rows(tmp_path, [_weka([_call(0.0, [1]), *bad])])
     assert (result.account.records, result.account.kept) == (5, 1)
     assert [row["reason"].partition(":")[0] for row in result.rejects] == [
         "negative number",
@@ -200,7 +191,7 @@ def _dynamo(number: int = 1, **change: Any) -> dict[str, Any]:
 
 def test_dynamo_hashes_stay_whole(tmp_path: Path) -> None:
     """Hashes above 2**53 keep every bit, and mean the same in every file."""
-    result = _one(tmp_path, [_dynamo()])
+    result = ingest_rows(tmp_path, [_dynamo()])
     (row,) = result.requests
     assert result.ids(row) == [1 << 63, (1 << 64) - 1]
     assert '"scope":"ids:global"' in row["namespace"]
@@ -222,7 +213,7 @@ def test_dynamo_replica_is_the_prefill_worker_or_the_only_one(
     tmp_path: Path, worker: Any, replica: str | None
 ) -> None:
     """Where prefill and decode are split the prefill worker holds the cache; alone, whatever it is called."""
-    result = _one(tmp_path, [_dynamo(worker=worker)])
+    result = ingest_rows(tmp_path, [_dynamo(worker=worker)])
     assert result.requests[0]["replica"] == replica
 
 
@@ -231,12 +222,12 @@ def test_dynamo_times_and_usage(tmp_path: Path) -> None:
     timed = {"prefill_wait_time_ms": 1.5, "ttft_ms": 20.25, "total_time_ms": 700.0, "input_tokens": 40}
     rows = [_dynamo(1, **timed, cached_tokens=16), _dynamo(2, cached_tokens=0), _dynamo(3), _dynamo(4)]
     rows[3]["request"]["cached_tokens"] = None
-    one, two, three, four = _one(tmp_path, rows).requests
-    assert _us(one["started_at"]) == NOON_MS * 1_000
-    assert _us(one["admitted_at"]) == NOON_MS * 1_000 + 1_500
-    assert _us(one["first_token_at"]) == NOON_MS * 1_000 + 20_250
-    assert _us(one["finished_at"]) == (NOON_MS + 700) * 1_000
-    assert _us(two["finished_at"]) == (NOON_MS + 900) * 1_000
+    one, two, three, four = ingest_rows(tmp_path, rows).requests
+    assert micros(one["started_at"]) == NOON_MS * 1_000
+    assert micros(one["admitted_at"]) == NOON_MS * 1_000 + 1_500
+    assert micros(one["first_token_at"]) == NOON_MS * 1_000 + 20_250
+    assert micros(one["finished_at"]) == (NOON_MS + 700) * 1_000
+    assert micros(two["finished_at"]) == (NOON_MS + 900) * 1_000
     states = [(row["usage_state"], row["cached_tokens_observed"]) for row in (one, two, three, four)]
     assert states == [("present", 16), ("present", 0), ("absent", None), ("null", None)]
 
@@ -245,7 +236,9 @@ def test_dynamo_skips_events_that_are_no_requests(tmp_path: Path) -> None:
     """Tools and payloads are counted by name; an event of an unknown type is a reject."""
     tool = {**_dynamo(), "event_type": "tool_start"}
     payload = {**_dynamo(), "event_type": "request_payload"}
-    result = _one(tmp_path, [_dynamo(), tool, tool, payload, {**_dynamo(), "event_type": "request_begin"}])
+    result = ingest_rows(
+        tmp_path, [_dynamo(), tool, tool, payload, {**_dynamo(), "event_type": "request_begin"}]
+    )
     assert result.account.skipped == 3
     assert result.account.reasons == {"unknown event": 1, "tool event": 2, "payload of a request": 1}
 
@@ -255,7 +248,7 @@ def test_dynamo_without_replay_has_usage_and_no_keys(tmp_path: Path) -> None:
     plain = _dynamo(1, replay=None, input_tokens=100, cached_tokens=64)
     wrong = _dynamo(2, input_tokens=41)
     more = _dynamo(3, cached_tokens=41)
-    result = _one(tmp_path, [plain, wrong, more])
+    result = ingest_rows(tmp_path, [plain, wrong, more])
     (row,) = result.requests
     assert (row["keyed"], row["prompt_tokens"], row["cached_tokens_observed"]) == (False, 100, 64)
     assert [r["reason"].partition(":")[0] for r in result.rejects] == ["token count", "absurd number"]
@@ -266,180 +259,11 @@ def test_dynamo_cancelled_is_cut(tmp_path: Path) -> None:
     cut = _dynamo(1, output_tokens=3, finish_reason_metadata={"backend_finish_reason": "cancelled"})
     failed = _dynamo(2, output_tokens=0, finish_reason_metadata={"backend_finish_reason": "error"})
     done = _dynamo(3, output_tokens=3, finish_reason_metadata={"finish_reason": "stop"})
-    assert [row["status"] for row in _one(tmp_path, [cut, failed, done]).requests] == ["cut", "failed", "ok"]
-
-
-# SGLang
-
-
-def _received(
-    rid: str, ids: list[Any] | None, at: str = "2026-11-29T12:00:00.250000", **obj: Any
-) -> dict[str, Any]:
-    return {
-        "timestamp": at,
-        "event": "request.received",
-        "rid": rid,
-        "obj": {"rid": rid, "input_ids": ids, **obj},
-    }
-
-
-def _finished(
-    rid: str, ids: list[Any] | None, at: str = "2026-11-29T12:00:01", **meta: Any
-) -> dict[str, Any]:
-    told = {"id": rid, "prompt_tokens": len(ids or []), "completion_tokens": 2, "cached_tokens": 16, **meta}
-    row = _received(rid, ids, at)
-    return {**row, "event": "request.finished", "out": {"text": None, "meta_info": told}}
-
-
-IDS = list(range(40))
-
-
-def test_sglang_halves_are_one_request(tmp_path: Path) -> None:
-    """Received and finished lines make one row, in either order; the second half is counted as joined."""
-    rows = [
-        _received("a", IDS),
-        _received("b", IDS),
-        _finished("a", IDS),
-        _finished("c", IDS),
-        _received("c", IDS),
+    assert [row["status"] for row in ingest_rows(tmp_path, [cut, failed, done]).requests] == [
+        "cut",
+        "failed",
+        "ok",
     ]
-    result = _one(tmp_path, rows)
-    account = result.account
-    assert (account.records, account.kept, account.joined) == (5, 3, 2)
-    a, b, c = result.requests
-    assert [row["request_id"] for row in (a, b, c)] == ["a", "b", "c"]
-    assert _us(a["started_at"]) % 1_000_000 == 250_000
-    assert (a["cached_tokens_observed"], a["usage_state"], a["output_tokens"]) == (16, "present", 2)
-    assert (b["cached_tokens_observed"], b["usage_state"], b["finished_at"]) == (None, "absent", None)
-    assert c["source_line"] == 5
-    assert result.labels(a) == result.labels(b) == result.labels(c)
-    assert len(result.labels(a)) == 2
-    assert a["provider"] == "sglang"
-
-
-def test_sglang_halves_complete_each_other(tmp_path: Path) -> None:
-    """What the finished line does not repeat is taken from the received one: prompt, session, salt, rank."""
-    told = _received("a", IDS, conversation_id="c7", extra_key="salt", routed_dp_rank=3)
-    ended = {**_finished("a", None, prompt_tokens=40), "obj": {"rid": "a"}}
-    for name, rows in (("in order", [told, ended]), ("reversed", [ended, told])):
-        result = _one(tmp_path / name, rows)
-        (row,) = result.requests
-        assert (row["session_id"], row["cache_salt"], row["replica"]) == ("c7", "salt", "dp3")
-        assert (row["keyed"], row["n_blocks"], len(result.labels(row))) == (True, 2, 2)
-        assert '"cache_salt":"salt"' in row["namespace"]
-        assert (row["prompt_tokens"], row["cached_tokens_observed"], row["output_tokens"]) == (40, 16, 2)
-
-
-def test_sglang_lines_may_have_a_prefix(tmp_path: Path) -> None:
-    """``[date time]`` before the object changes nothing but the bytes."""
-    bare = _one(tmp_path / "bare", [_finished("a", IDS)])
-    text = "[2026-11-29 12:00:01] " + json.dumps(_finished("a", IDS))
-    prefixed = _one(tmp_path / "prefixed", [text])
-    cri = _one(tmp_path / "cri", ["2026-11-29T12:00:01.5Z stdout F " + json.dumps(_finished("a", IDS))])
-    drop = {"source", "source_node"}
-    kept = [{k: v for k, v in r.requests[0].items() if k not in drop} for r in (bare, prefixed, cri)]
-    assert kept[0] == kept[1] == kept[2]
-
-
-def test_sglang_takes_unix_times_where_they_are_logged(tmp_path: Path) -> None:
-    """Unix times win over local ones, and tell the zone of rows that have local times alone."""
-    noon = NOON_MS / 1_000
-    known = _finished(
-        "a",
-        IDS,
-        "2026-11-29T14:00:01.100000",
-        request_received_ts=noon,
-        request_finished_ts=noon + 1,
-        e2e_latency=1.0,
-    )
-    result = _one(
-        tmp_path,
-        [_received("a", IDS, "2026-11-29T14:00:00"), known, _received("b", IDS, "2026-11-29T14:00:02")],
-    )
-    a, b = result.requests
-    assert _us(a["started_at"]) == NOON_MS * 1_000
-    assert _us(a["finished_at"]) == NOON_MS * 1_000 + 1_000_000
-    assert _us(b["started_at"]) == NOON_MS * 1_000 + 2_000_000
-    assert any("UTC+02:00" in note for note in result.account.notes)
-
-
-def test_sglang_start_without_received_line_is_end_less_latency(tmp_path: Path) -> None:
-    """Where only the end was logged, the latency gives the start."""
-    (row,) = _one(tmp_path, [_finished("a", IDS, e2e_latency=0.75)]).requests
-    assert _us(row["finished_at"]) - _us(row["started_at"]) == 750_000
-
-
-def test_sglang_shortened_lists_give_the_head_only(tmp_path: Path) -> None:
-    """A level-2 list has keys up to its mark, and the recorded length stays."""
-    short = [*range(1_024), "...", *range(1_024)]
-    row_in = _finished("a", short, prompt_tokens=5_000)
-    result = _one(tmp_path, [row_in, _received("b", short)])
-    (row,) = result.requests
-    assert (row["prompt_tokens"], row["prompt_complete"], row["n_blocks"]) == (5_000, False, 64)
-    assert [r["reason"] for r in result.rejects] == ["missing field: prompt tokens"]
-
-
-def test_sglang_health_checks_and_raw_bodies_are_skipped(tmp_path: Path) -> None:
-    """Probes are no traffic."""
-    raw = {"timestamp": "2026-11-29T12:00:00", "event": "request.received.openai", "obj": {"messages": []}}
-    result = _one(
-        tmp_path,
-        [_received("HEALTH_CHECK_7", [0]), _finished("HEALTH_CHECK_7", [0]), raw, _finished("a", IDS)],
-    )
-    assert result.account.reasons == {"health check": 2, "raw body of a request": 1}
-    assert result.account.kept == 1
-
-
-def test_sglang_names_replica_adapter_and_salt(tmp_path: Path) -> None:
-    """Host and rank of the file name, data-parallel rank, LoRA path and extra key; the last two part the keys."""
-    rows = [
-        _finished("a", IDS, dp_rank=1),
-        {**_finished("b", IDS), "obj": {"rid": "b", "input_ids": IDS, "lora_path": "sql"}},
-        {**_finished("c", IDS), "obj": {"rid": "c", "input_ids": IDS, "extra_key": "tenant-1"}},
-    ]
-    result = _one(tmp_path, rows, "gpu-node_3.log.2026-11-29_12")
-    a, b, c = result.requests
-    assert (a["replica"], b["replica"]) == ("gpu-node_3/dp1", "gpu-node_3")
-    assert (b["adapter"], c["cache_salt"]) == ("sql", "tenant-1")
-    assert len({row["namespace"] for row in (a, b, c)}) == 3
-    assert _one(tmp_path / "plain", [_finished("a", IDS)]).requests[0]["replica"] is None
-
-
-def test_sglang_batches_are_one_request_a_prompt(tmp_path: Path) -> None:
-    """A line with lists of ids and prompts is as many records."""
-    obj = {"rid": ["a", "b"], "input_ids": [IDS, IDS[:20]]}
-    outs = [{"meta_info": {"prompt_tokens": n, "completion_tokens": 1, "cached_tokens": 0}} for n in (40, 20)]
-    line = {
-        "timestamp": "2026-11-29T12:00:00",
-        "event": "request.finished",
-        "rid": ["a", "b"],
-        "obj": obj,
-        "out": outs,
-    }
-    result = _one(tmp_path, [line, _finished("c", IDS)])
-    assert result.account.records == 3
-    assert [(r["request_id"], r["n_blocks"], r["source_line"]) for r in result.requests] == [
-        ("a", 2, 1),
-        ("b", 1, 2),
-        ("c", 2, 3),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("reason", "output", "status"),
-    [
-        ({"type": "stop"}, 5, "ok"),
-        ({"type": "length"}, 5, "ok"),
-        ({"type": "abort", "message": "client left"}, 3, "cut"),
-        ({"type": "abort", "status_code": 400}, 0, "failed"),
-        ({"type": "abort", "status_code": 503}, 0, "failed"),
-        (None, 5, "ok"),
-    ],
-)
-def test_sglang_aborts_are_cut_or_failed(tmp_path: Path, reason: Any, output: int, status: str) -> None:
-    """An abort after some output was in the cache; one with an error code and no output was not."""
-    line = _finished("a", IDS, finish_reason=reason, completion_tokens=output)
-    assert _one(tmp_path, [line]).requests[0]["status"] == status
 
 
 # Azure

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 
 from ingest_support import ingest, tree, write_lines
-from prefixledger import schema
+from prefixledger import schema_contents
 from prefixledger.ingest.prompts import text_parts
 from prefixledger.ingest.text import write
 
@@ -110,7 +110,7 @@ def test_text_is_kept_only_where_that_was_asked_for(tmp_path: Path) -> None:
     assert holder.parent.name == "texts"
     texts = {row["raw_hash"]: row["text"] for row in pq.ParquetFile(holder).read().to_pylist()}
     assert texts.keys() == {row["raw_hash"] for row in parts(kept)}
-    assert schema.TEXTS.names == ("raw_hash", "text")
+    assert schema_contents.TEXTS.names == ("raw_hash", "text")
     again = read(tmp_path / "kept2", [body(3), body(3)], keep_text=True)
     assert tree(again.root) == tree(kept.root)
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from prefixledger.replay.tool_lists import number_tools
-from prefixledger.schema import PARTS
+from prefixledger.schema_contents import PARTS
 from prefixledger.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from ingest_support import FIXTURES, ingest, tree
 from prefixledger import index
 from prefixledger.cli.app import run
 from prefixledger.errors import InputError
-from prefixledger.schema import PARTS, PATHS, REJECTS, REQUESTS, TEXTS
-from prefixledger.schema_contents import CONTENTS, PIECES
+from prefixledger.schema import PATHS, REJECTS, REQUESTS
+from prefixledger.schema_contents import CONTENTS, PARTS, PIECES, TEXTS
 from prefixledger.schema_engines import KV_EVENTS, SERIES
 from prefixledger.workspace import WORKSPACE_VERSION, Workspace
 

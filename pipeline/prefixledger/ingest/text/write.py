@@ -14,7 +14,7 @@ from prefixledger.ingest.forest_kernel import sums_down
 from prefixledger.ingest.text.batch import PartFacts
 from prefixledger.ingest.text.finish import request_of
 from prefixledger.kernels.paths import expand_paths
-from prefixledger.schema import PARTS, TEXTS
+from prefixledger.schema_contents import PARTS, TEXTS
 from prefixledger.workspace import replacing, write_table
 
 if TYPE_CHECKING:
