@@ -1,7 +1,7 @@
 -- Question: what does each lookup of the window pay for a token?
 -- Row: one lookup of the window with the rate card of its pool, model, time and length.
 -- Inputs: windowed, prices.
--- Columns: request_row, lookup, request_id, source, source_line, started_at, admitted_at, pool, replica, basis,
+-- Columns: request_row, lookup, request_id, started_at, admitted_at, pool, replica, basis,
 --   prompt_tokens, output_tokens, hit_tokens, hit_host_tokens, recompute_tokens, miss_uncacheable_tokens,
 --   miss_in_flight_tokens,
 --   miss_invalidated_tokens, miss_expired_tokens, miss_evicted_tokens, miss_misrouted_tokens,

@@ -2,7 +2,7 @@
 -- Row: one lookup that arrived in the window; a window is a filter on arrivals.
 -- Inputs: lookups, requests.
 -- Parameters: from_us (first microsecond), to_us (first microsecond behind it), slot_us (time for which prices hold).
--- Columns: request_row, lookup, request_id, source, source_line, started_at, admitted_at, pool, replica, basis,
+-- Columns: request_row, lookup, request_id, started_at, admitted_at, pool, replica, basis,
 --   prompt_tokens, output_tokens, hit_tokens, hit_host_tokens, recompute_tokens, miss_uncacheable_tokens,
 --   miss_in_flight_tokens,
 --   miss_invalidated_tokens, miss_expired_tokens, miss_evicted_tokens, miss_misrouted_tokens,
@@ -13,7 +13,7 @@
 --   model, release, client, tenant, adapter, service_tier, inference_geo, labels, slot, observed_write_5m_tokens,
 --   observed_write_1h_tokens, observed_write_other_tokens
 select
-    lookups.* exclude (source_file),
+    lookups.* exclude (source, source_file, source_line),
     requests.block_size,
     requests.provider,
     requests.model,

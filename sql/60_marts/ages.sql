@@ -14,7 +14,7 @@ with ranges (from_s, upto_s) as (
 ages as (
     select
         segments.pool,
-        epoch_us(segments.admitted_at) - epoch_us(segments.last_used_at) as age_us,
+        (epoch_us(segments.admitted_at) - epoch_us(segments.last_used_at)) // 1000000 as age_s,
         segments.tokens as hit_tokens,
         0 as evicted_tokens,
         0 as missed_tokens
@@ -24,7 +24,7 @@ ages as (
     union all
     select
         replicas.pool,
-        epoch_us(removals.removed_at) - epoch_us(removals.last_used_at),
+        (epoch_us(removals.removed_at) - epoch_us(removals.last_used_at)) // 1000000,
         0,
         removals.tokens,
         0
@@ -37,24 +37,35 @@ ages as (
     union all
     select
         segments.pool,
-        epoch_us(segments.removed_at) - epoch_us(segments.last_used_at),
+        (epoch_us(segments.removed_at) - epoch_us(segments.last_used_at)) // 1000000,
         0,
         0,
         segments.tokens
     from segments
     join asked using (request_row)
     where segments.cause = 'evicted'
+),
+-- Fewer seconds than rows: every one of them is compared with every range.
+seconds as (
+    select
+        pool,
+        age_s,
+        sum(hit_tokens) as hit_tokens,
+        sum(evicted_tokens) as evicted_tokens,
+        sum(missed_tokens) as missed_tokens
+    from ages
+    group by pool, age_s
 )
 select
-    ages.pool,
+    seconds.pool,
     ranges.from_s::bigint as from_s,
     ranges.upto_s::bigint as upto_s,
-    sum(ages.hit_tokens)::bigint as hit_tokens,
-    sum(ages.evicted_tokens)::bigint as evicted_tokens,
-    sum(ages.missed_tokens)::bigint as missed_tokens
-from ages
+    sum(seconds.hit_tokens)::bigint as hit_tokens,
+    sum(seconds.evicted_tokens)::bigint as evicted_tokens,
+    sum(seconds.missed_tokens)::bigint as missed_tokens
+from seconds
 join ranges
-    on ages.age_us // 1000000 >= ranges.from_s
-    and (ranges.upto_s is null or ages.age_us // 1000000 < ranges.upto_s)
-group by ages.pool, ranges.from_s, ranges.upto_s
-order by ages.pool, ranges.from_s
+    on seconds.age_s >= ranges.from_s
+    and (ranges.upto_s is null or seconds.age_s < ranges.upto_s)
+group by seconds.pool, ranges.from_s, ranges.upto_s
+order by seconds.pool, ranges.from_s

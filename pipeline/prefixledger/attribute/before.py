@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from prefixledger.attribute.prices import price_tables, simulated_bills
 from prefixledger.attribute.session import Session
@@ -14,6 +15,7 @@ from prefixledger.economics.rates import SLOT_US
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from prefixledger.attribute.window import Window
     from prefixledger.config.scenario import Scenario
@@ -52,31 +54,43 @@ class Before:
     observed_book: pa.Table
 
 
-def before(
-    books: Mapping[str, pa.Table], requests: pa.Table, scenario: Scenario, window: Window, *, threads: int = 2
-) -> Before | None:
-    """Aggregate the stretch before a window; None where the log does not hold the whole of it, or no lookup in it.
+def stretch_before(folder: Path, window: Window) -> Window | None:
+    """Return the stretch before a window; None where the log does not hold the whole of it, or no lookup in it.
 
     Args:
-        books: Tables of the replay by name.
-        requests: Kept rows with their pools.
-        scenario: What was replayed.
+        folder: Of the replay.
         window: The window that it ends with.
-        threads: Threads of DuckDB.
-
-    Raises:
-        UsageError: A model in it has no rate.
     """
     earlier = replace(window, from_us=2 * window.from_us - window.to_us, to_us=window.from_us)
-    started_us = books["lookups"]["started_at"].cast(pa.int64())
+    started_us = pq.read_table(folder / "lookups.parquet", columns=["started_at"])["started_at"].cast(
+        pa.int64()
+    )
     inside = pc.and_(pc.greater_equal(started_us, earlier.from_us), pc.less(started_us, earlier.to_us))
     first_us = pc.min(started_us).as_py()
     late_us = (window.to_us - window.from_us) // _LATE
     if first_us is None or first_us > earlier.from_us + late_us or not pc.any(inside).as_py():
         return None
+    return earlier
+
+
+def before(
+    books: Mapping[str, Path], requests: pa.Table, scenario: Scenario, earlier: Window, *, threads: int = 2
+) -> Before:
+    """Aggregate the stretch before a window.
+
+    Args:
+        books: Files of the replay by name.
+        requests: Kept rows with their pools.
+        scenario: What was replayed.
+        earlier: See ``stretch_before``.
+        threads: Threads of DuckDB.
+
+    Raises:
+        UsageError: A model in it has no rate.
+    """
     parameters = {"from_us": earlier.from_us, "to_us": earlier.to_us, "slot_us": SLOT_US}
-    with Session(threads) as session:
-        session.bind({**books, "requests": requests})
+    with Session(threads, books) as session:
+        session.bind({"requests": requests})
         session.run(("50_window/windowed", "50_window/uses"), parameters)
         prices = price_tables(session.table("uses"), scenario)
         session.bind({"prices": prices.prices, "cards": prices.cards})

@@ -11,6 +11,7 @@ from prefixledger.resources import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
     import pyarrow as pa
 
@@ -18,13 +19,15 @@ _SHOWN_ROWS = 5
 
 
 class Session:
-    """One database without access to files or network; tables come in and go out as Arrow.
+    """One database without access to the network, and to no files but those it is given; tables come in and go out as Arrow.
 
     Args:
         threads: Threads of DuckDB; results do not depend on it.
+        files: Parquet files by the names that statements call them by. Each statement reads the columns that it needs, so
+            that large ones never stand in memory whole.
     """
 
-    def __init__(self, threads: int = 2) -> None:
+    def __init__(self, threads: int = 2, files: Mapping[str, Path] | None = None) -> None:
         self._tables: dict[str, pa.Table] = {}
         self._connection = duckdb.connect(
             ":memory:",
@@ -32,11 +35,16 @@ class Session:
                 "threads": threads,
                 "autoinstall_known_extensions": False,
                 "autoload_known_extensions": False,
-                "enable_external_access": False,
                 # The order of rows is part of every file; duckdb keeps it only when told so.
                 "preserve_insertion_order": True,
             },
         )
+        for name, path in (files or {}).items():
+            self._connection.read_parquet(str(path), hive_partitioning=False).create_view(name)
+        self._connection.execute(
+            "SET allowed_paths = $paths", {"paths": [str(path) for path in (files or {}).values()]}
+        )
+        self._connection.execute("SET enable_external_access = false")
         for name in ("time_zone", "cause_of"):
             self._connection.execute(read_text("sql", f"00_session/{name}.sql"))
         self._connection.execute("SET enable_progress_bar = false")  # it would go to stdout, among the data
