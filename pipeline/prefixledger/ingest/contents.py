@@ -105,14 +105,14 @@ class ContentStore:
         lengths = np.array([-1 if part.n_tokens is None else part.n_tokens for part in store.parts], np.int64)
         if not (lengths >= 0).any():
             return
-        names = [
-            _part_name(part.raw, length) for part, length in zip(store.parts, lengths.tolist(), strict=True)
-        ]
-        high, low = (np.array([name[half] for name in names], np.uint64) for half in (0, 1))
-        for part, name in zip(store.parts, names, strict=True):
+        high, low = _part_names(b"".join([part.raw for part in store.parts]), lengths)
+        for at, part in enumerate(store.parts):
             if part.masked is not None and part.marks:
-                self.pieces.setdefault(name, Piece(*_part_name(part.masked, 0), part.marks))
-        kinds = np.array([KINDS.index(part.kind) for part in store.parts], np.int8)
+                (mask_high,), (mask_low,) = _part_names(part.masked, np.zeros(1, np.int64))
+                name = int(high[at]), int(low[at])
+                self.pieces.setdefault(name, Piece(int(mask_high), int(mask_low), part.marks))
+        code = {kind: number for number, kind in enumerate(KINDS)}
+        kinds = np.array([code[part.kind] for part in store.parts], np.int8)
         forest = store.part_forest
         number = forest.label_lo.astype(np.int64)
         depth = sums_down(forest.parent, np.ones_like(forest.parent))
@@ -126,8 +126,7 @@ class ContentStore:
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         last = self.forest.add(np.zeros(chosen.size, np.int64), offsets, high[path], low[path])
         self._kinds.append((expand_paths(self.forest.parent, last, counts), kinds[path]))
-        for row, found in zip(rows[chosen].tolist(), last.tolist(), strict=True):
-            self.node[row] = found
+        np.frombuffer(self.node, np.int64)[rows[chosen]] = last
 
     def add_text(self, store: TextStore, keys: TextKeys) -> None:
         """Take the rows whose keys are made of text, once those are known.
@@ -264,7 +263,8 @@ def _kind(header: bytes) -> int:
     return KINDS.index("system" if name in _SYSTEM else "tools" if name == b"tools" else "message")
 
 
-def _part_name(digest: bytes, length: int) -> tuple[int, int]:
-    """Return the name of a part: its digest, and in the low bits its length in tokens."""
-    high, low = (int.from_bytes(half, "little") for half in (digest[:8], digest[8:]))
-    return high, (low & ~LENGTH_MASK) | min(length, LENGTH_MASK)
+def _part_names(digests: bytes, lengths: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Return uint64[n] twice, the names of parts: their digests, and in the low bits their lengths in tokens."""
+    halves = np.frombuffer(digests, "<u8").reshape(-1, 2)
+    short = np.minimum(lengths, LENGTH_MASK).astype(np.uint64)
+    return halves[:, 0].astype(np.uint64), (halves[:, 1] & ~np.uint64(LENGTH_MASK)) | short

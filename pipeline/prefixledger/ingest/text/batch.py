@@ -123,10 +123,14 @@ class TextBatch:
         self.unit_counts.frombytes(bytes(8 * rows.size))
         self.part_counts.frombytes(counts.tobytes())
         known = self._given_numbers
-        for one in identities:
-            if one not in known:
-                known[one] = self._given(one, plan)
-        self.row_parts.extend(map(known.__getitem__, identities))
+        numbers = list(map(known.get, identities))
+        if None in numbers:
+            for at, one in enumerate(identities):
+                if numbers[at] is None:
+                    numbers[at] = known.get(one)  # new, or met again since
+                    if numbers[at] is None:
+                        numbers[at] = known[one] = self._given(one, plan)
+        self.row_parts.extend(numbers)  # type: ignore[arg-type]  # none is None any more
 
     def __reduce__(self) -> tuple[object, ...]:
         """Leave the look-up tables behind when a batch goes to another process."""
