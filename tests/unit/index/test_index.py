@@ -62,7 +62,7 @@ def described(workspace: Workspace) -> dict:
     }
 
 
-@settings(deadline=None, max_examples=60)  # the first call compiles
+@settings(deadline=None, max_examples=30)  # the first call compiles
 @given(logs=logs_of_a_workspace(), split=st.integers(0, 3))
 def test_the_index_equals_its_twin_in_one_step_or_many(logs, split):
     """Keys, parents, namespaces, first uses and last blocks equal a dictionary, however sources come in."""
@@ -89,7 +89,7 @@ def test_the_index_equals_its_twin_in_one_step_or_many(logs, split):
         assert order == sorted(order, key=lambda row: tuple(row.values()))
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=12)
 @given(logs=logs_of_a_workspace())
 def test_the_files_do_not_depend_on_the_order_of_the_sources(logs):
     """Sources given in another order, and indexed twice, leave the same bytes."""
