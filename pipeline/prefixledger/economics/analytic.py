@@ -15,6 +15,12 @@ _FEWEST_GAPS = 8
 _SHORTEST_S = 1e-3
 """Gaps of nothing have no logarithm; a millisecond is what most logs resolve."""
 _STEPS = 200
+_MANY_GAPS, _FAR = 140, 2.2
+"""Above so many times, and from so large a size times squared distance on, the chance of a distance is Smirnov's, twice."""
+_NONE_AT = 370.0
+"""From that on there is no chance that a float could hold."""
+_SHAPES = (0.02, 1e4)
+"""Between which the shape of a Weibull distribution is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,46 +92,125 @@ def che_hits(popularity: Popularity, capacity_blocks: NDArray[np.float64]) -> ND
 def fit_gaps(gaps_s: NDArray[np.float64]) -> tuple[Fit, ...]:
     """Fit five distributions of the times between two uses by maximum likelihood; nothing for fewer than eight times.
 
+    What ``scipy.stats`` fits and tests with its location held at 0, to the last digit: that package takes as long to load as
+    a page to draw, for its 140 other distributions.
+
     Args:
         gaps_s: Seconds.
     """
-    if gaps_s.size < _FEWEST_GAPS or np.ptp(gaps_s) == 0:
-        return ()
     times = np.maximum(gaps_s, _SHORTEST_S)
-    shape, _, scale = scipy.stats.gamma.fit(times, floc=0)
-    curve, _, life = scipy.stats.weibull_min.fit(times, floc=0)
-    sigma, _, middle = scipy.stats.lognorm.fit(times, floc=0)
+    if times.size < _FEWEST_GAPS or np.ptp(times) == 0:
+        return ()
     fitted: dict[str, dict[str, float]] = {
         "exponential": {"scale": float(times.mean())},
-        "gamma": {"a": float(shape), "scale": float(scale)},
-        "weibull": {"c": float(curve), "scale": float(life)},
-        "lognormal": {"s": float(sigma), "scale": float(middle)},
+        "gamma": _gamma(times),
+        "weibull": _weibull(times),
+        "lognormal": _lognormal(times),
         "hyperexponential": _two_phases(times),
     }
     found = []
     for model, parameters in fitted.items():
-        test = scipy.stats.kstest(
-            times, lambda at, model=model, parameters=parameters: _cdf(model, parameters, at)
-        )
-        found.append(Fit(model, tuple(parameters.items()), float(test.statistic), float(test.pvalue)))
+        distance = _distance(_cdf(model, parameters, np.sort(times)))
+        found.append(Fit(model, tuple(parameters.items()), distance, _chance(times.size, distance)))
     return tuple(found)
 
 
+def _gamma(times: NDArray[np.float64]) -> dict[str, float]:
+    """Solve what the likelihood says of the shape; the scale follows from the mean."""
+    mean = times.mean()
+    spread = np.log(mean) - np.log(times).mean()
+    near = (3 - spread + np.sqrt((spread - 3) ** 2 + 24 * spread)) / (12 * spread)
+    shape = scipy.optimize.brentq(
+        lambda a: np.log(a) - scipy.special.digamma(a) - spread,
+        near * (1 - 0.4),
+        near * (1 + 0.4),
+        disp=False,
+    )
+    return {"a": float(shape), "scale": float(mean / shape)}
+
+
+def _lognormal(times: NDArray[np.float64]) -> dict[str, float]:
+    logs = np.log(times)
+    middle = np.exp(logs.mean())
+    return {"s": float(np.sqrt(np.mean((logs - np.log(middle)) ** 2))), "scale": float(middle)}
+
+
+def _weibull(times: NDArray[np.float64]) -> dict[str, float]:
+    """Begin at the distribution with the skewness and variance of the sample, and climb from there."""
+    skewness, gamma = _skewness(times), scipy.special.gamma
+    if skewness < _weibull_skewness(_SHAPES[1]):  # no shape has it: begun elsewhere
+        shape, _, scale = scipy.stats.weibull_min.fit(times, floc=0)
+        return {"c": float(shape), "scale": float(scale)}
+    begun = scipy.optimize.root_scalar(
+        lambda c: _weibull_skewness(c) - skewness, bracket=_SHAPES, method="bisect"
+    ).root
+    scale = np.sqrt(np.var(times) / (gamma(1 + 2 / begun) - gamma(1 + 1 / begun) ** 2))
+    shape, scale = scipy.optimize.fmin(_weibull_loss, [begun, scale], args=(times,), disp=False)
+    return {"c": float(shape), "scale": float(scale)}
+
+
+def _weibull_skewness(shape: float) -> float:
+    first, second, third = (scipy.special.gamma(1 + n / shape) for n in (1, 2, 3))
+    skewness: float = (2 * first**3 - 3 * first * second + third) / (second - first**2) ** (3 / 2)
+    return skewness
+
+
+def _weibull_loss(at: NDArray[np.float64], times: NDArray[np.float64]) -> float:
+    """Return the negative logarithm of the likelihood of a shape and a scale."""
+    shape, scale = at
+    if shape <= 0 or scale <= 0:
+        return np.inf
+    scaled = times / scale
+    terms = np.log(shape) + scipy.special.xlogy(shape - 1, scaled) - scaled**shape
+    finite = np.isfinite(terms)
+    bad = times.size - np.count_nonzero(finite)
+    loss = -np.sum(terms[finite]) + bad * np.log(np.finfo(np.float64).max) * 100
+    return float(loss + times.size * np.log(scale))
+
+
+def _skewness(times: NDArray[np.float64]) -> float:
+    off = times - times.mean()
+    return float(np.mean(off**2 * off) / np.mean(off**2) ** 1.5)
+
+
+def _distance(cdf: NDArray[np.float64]) -> float:
+    """Return Kolmogorov's and Smirnov's distance of a distribution, at the ordered sample, from that of the sample."""
+    n = cdf.size
+    above = (np.arange(1.0, n + 1) / n - cdf).max()
+    below = (cdf - np.arange(0.0, n) / n).max()
+    return float(max(above, below))
+
+
+def _chance(n: int, distance: float) -> float:
+    """Return how likely a sample of the distribution itself is so far off it, or further."""
+    squared = n * distance * distance
+    if n > _MANY_GAPS and squared >= _FAR and n * distance < n - 1:
+        if distance < 0.5 and squared >= _NONE_AT:  # noqa: PLR2004
+            return 0.0
+        return float(np.clip(2 * scipy.special.smirnov(n, distance), 0.0, 1.0))
+    return float(scipy.stats.kstwo.sf(distance, n))  # what fits is rare, and takes series of its own
+
+
 def _cdf(model: str, parameters: dict[str, float], at_s: NDArray[np.float64]) -> NDArray[np.float64]:
-    if model == "hyperexponential":
-        share = parameters["share"]
-        parts = (scipy.stats.expon.cdf(at_s, scale=parameters[name]) for name in ("mean_1", "mean_2"))
-        first, second = parts
-        mixed: NDArray[np.float64] = share * first + (1 - share) * second
-        return mixed
-    family = {
-        "exponential": scipy.stats.expon,
-        "gamma": scipy.stats.gamma,
-        "weibull": scipy.stats.weibull_min,
-        "lognormal": scipy.stats.lognorm,
-    }[model]
-    whole: NDArray[np.float64] = family.cdf(at_s, **parameters)
-    return whole
+    found: NDArray[np.float64]
+    match model:
+        case "hyperexponential":
+            share = parameters["share"]
+            first, second = (
+                -scipy.special.expm1(-(at_s / parameters[name])) for name in ("mean_1", "mean_2")
+            )
+            found = share * first + (1 - share) * second
+        case "exponential":
+            found = -scipy.special.expm1(-(at_s / parameters["scale"]))
+        case "gamma":
+            found = scipy.special.gammainc(parameters["a"], at_s / parameters["scale"])
+        case "weibull":
+            scaled = at_s / parameters["scale"]
+            found = -scipy.special.expm1(-(scaled ** np.full(scaled.shape, parameters["c"])))
+        case _:
+            with np.errstate(divide="ignore"):  # no time at all is infinitely far down
+                found = scipy.special.ndtr(np.log(at_s / parameters["scale"]) / parameters["s"])
+    return found
 
 
 def _two_phases(times: NDArray[np.float64]) -> dict[str, float]:

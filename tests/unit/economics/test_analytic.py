@@ -7,6 +7,7 @@ import pytest
 
 from prefixledger.economics.analytic import Popularity, che_hits, fit_gaps, poisson_hits
 from prefixledger.economics.formulas import poisson_hit_rate
+from twins import gap_fits as twin
 
 
 def test_poisson_is_the_formula_of_one_prefix():
@@ -62,6 +63,24 @@ def test_a_sample_is_known_by_its_own_distribution(model, gaps):
     assert (fits["exponential"].p_value > 0.05) == (model == "exponential")
     shares = fits[model].cdf(np.array([0.0, 1e9]))
     assert shares == pytest.approx([0, 1], abs=1e-6)
+
+
+@pytest.mark.parametrize("size", [8, 140, 141, 900])
+def test_fits_are_those_of_scipy_stats_to_the_last_digit(size):
+    """Near and far from each distribution, with ties and without, below and above the sizes that have series of their own."""
+    rng = np.random.default_rng(size)
+    for gaps in (
+        rng.exponential(30, size),
+        np.maximum(rng.gamma(0.2, 10, size), 1e-3),
+        60 * rng.weibull(3, size),
+        rng.lognormal(2, 1, size).round(1) + 0.1,
+        rng.uniform(0, 100, size) ** 0.05,
+    ):
+        found = fit_gaps(gaps)
+        known = twin.fits(gaps, dict(found[-1].parameters))
+        assert {f.model: (dict(f.parameters), f.statistic, f.p_value) for f in found} == known
+        at = np.geomspace(0.1, 1e5, 9)
+        assert all(np.array_equal(f.cdf(at), twin.cdf(f.model, dict(f.parameters), at)) for f in found)
 
 
 def test_too_few_or_equal_gaps_are_not_fitted():
