@@ -115,8 +115,11 @@ class _Parser:
         taken = TakenIds.of(chunk, self.context)
         while group := list(islice(every, _GROUP_LINES)):
             ids = taken and taken.some([line - chunk.first_line for line, _, _ in group])
-            values = map(_value, ids.lines if ids else (raw for _, _, raw in group))
-            columns = MappedColumns.of(list(values), self.context, ids)
+            texts = [raw for _, _, raw in group]
+            if ids is not None:  # of a line that was put together from pieces nothing was taken
+                taken_of = zip(texts, ids.lines, ids.counts.tolist(), strict=True)
+                texts = [raw if count < 0 else copy for raw, copy, count in taken_of]
+            columns = MappedColumns.of(list(map(_value, texts)), self.context, ids)
             for first, stop in columns.runs():
                 run = group[first:stop]
                 if columns.odd[first]:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from prefixledger.ingest.chunks import Chunk
     from prefixledger.ingest.reader import Context
 
-_WRAPPED: Final = (b'{"log":"', b" stdout P ", b" stderr P ")
-"""What stands in lines that are not records themselves but hold one, or a piece of one."""
+_WRAPPER: Final = np.frombuffer(b'{"log":"', np.uint8)
+"""What Docker's json-file driver puts around every line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +43,16 @@ class TakenIds:
             return None
         source = plan.path.source
         alone = [one.source for one in plan.columns].count(source) == 1 and len(plan.path.steps) < 2  # noqa: PLR2004
-        if not alone or any(word in chunk.data for word in _WRAPPED):
+        if not alone:
             return None
         from prefixledger.kernels.id_lists_kernel import take_id_lists  # noqa: PLC0415  # logs without ids need no numba
 
         data = np.frombuffer(chunk.data, np.uint8)
         counts = np.empty(chunk.data.count(b"\n") + (not chunk.data.endswith(b"\n")), np.int64)
         rest, ids = np.empty(data.size, np.uint8), np.empty(data.size // 2 + 1, np.uint64)
-        n_bytes, n_ids = take_id_lists(data, np.frombuffer(source.encode(), np.uint8), rest, ids, counts)
+        n_bytes, n_ids = take_id_lists(
+            data, np.frombuffer(source.encode(), np.uint8), _WRAPPER, rest, ids, counts
+        )
         first = np.concatenate([[0], np.cumsum(np.maximum(counts, 0))]).astype(np.int64)
         return cls(rest[:n_bytes].tobytes().split(b"\n"), counts, first, ids[:n_ids])
 

@@ -12,17 +12,18 @@ _ZERO = np.uint8(48)
 
 
 @njit(cache=True, nogil=True)
-def take_id_lists(data, name, rest, ids, n_ids):  # type: ignore[no-untyped-def]
+def take_id_lists(data, name, wrapper, rest, ids, n_ids):  # type: ignore[no-untyped-def]
     """Copy lines, each with an empty list in place of the list of ids that it holds under a name.
 
-    The list is taken where it surely is the value: the line begins with an object, the name is one of its own and stands in
-    it once, no name of it has an escape, and the list holds digits, spaces and commas alone, up to 19 digits an id. A line
+    The list is taken where it surely is the value: the line begins with an object, and not as one in which a text holds the
+    record; the name is one of its own and stands in it once, no name of it has an escape, and the list holds digits, spaces and commas alone, up to 19 digits an id. A line
     of which some of that is not true is copied as it is. So what a parser makes of the copy, with the list put back, is what
     it makes of the line: it takes the copy for JSON only if it takes the line for it.
 
     Args:
         data: uint8[b], whole lines; the last one may lack its end.
         name: uint8[c].
+        wrapper: uint8[w], how a line begins of which the record is in a text.
         rest: uint8[b], out: the copy.
         ids: uint64[b // 2 + 1], out: the ids taken, line after line.
         n_ids: int64[lines], out: ids taken of each line, -1 where it was copied as it is.
@@ -44,6 +45,12 @@ def take_id_lists(data, name, rest, ids, n_ids):  # type: ignore[no-untyped-def]
         key = False
         seen = False
         good = data[at] == _OBJECT
+        wrapped = at + wrapper.shape[0] <= size
+        for place in range(wrapper.shape[0] if good and wrapped else 0):
+            if data[at + place] != wrapper[place]:
+                wrapped = False
+                break
+        good = good and not wrapped
         while good and at < size and data[at] != _NEWLINE:
             letter = data[at]
             at += 1
