@@ -33,14 +33,16 @@ class Marks:
             the end of the first block.
         ordinal: int64[k], number of the content block (or message) that each mark stands behind; -1: not known, and then
             whatever is stored before it is in reach.
-        every_tokens: int64[m], where a lookup stores more: above its mark at every multiple of so many tokens, for the
-            same time; 0: nowhere. Marks at all of these places would take memory with lookups times blocks.
+        every_tokens: int64[m], where a lookup stores more: above its mark every so many tokens, for the same time; 0:
+            nowhere. Marks at all of these places would take memory with lookups times blocks.
+        first_tokens: int64[m], the first of these places, below ``every_tokens``; 0: they are its multiples.
     """
 
     offset: NDArray[np.int64]
     block: NDArray[np.int64]
     ordinal: NDArray[np.int64]
     every_tokens: NDArray[np.int64]
+    first_tokens: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,7 @@ class _Asked(NamedTuple):
     mark_ordinal: NDArray[np.int32]
     mark_ttl_us: NDArray[np.int64]
     every_tokens: NDArray[np.int64]
+    first_tokens: NDArray[np.int64]
     entry_parent: NDArray[np.int32]
     entry_depth: NDArray[np.int32]
     entry_block: NDArray[np.int32]
@@ -258,6 +261,7 @@ class HostedPool:
             read_only(asks.marks.ordinal, np.int32),
             read_only(np.broadcast_to(-1 if ttl_us is None else ttl_us, asks.marks.ordinal.shape), np.int64),
             read_only(asks.marks.every_tokens, np.int64),
+            read_only(asks.marks.first_tokens, np.int64),
             read_only(self.entry_parent, np.int32),
             read_only(self.entry_depth, np.int32),
             read_only(self.entry_block, np.int32),
@@ -296,13 +300,15 @@ def hosted_pool(
     if answers is not None:
         known = answers.block >= 0
         depth_of[answers.block[known]] = answers.depth[known]
-    for every in np.unique(marks.every_tokens[marks.every_tokens > 0]).tolist():
-        of = marks.every_tokens[owner] == every
+    spaced = np.stack([marks.every_tokens, marks.first_tokens])
+    for every, first in np.unique(spaced[:, marks.every_tokens > 0], axis=1).T.tolist():
+        of = (marks.every_tokens[owner] == every) & (marks.first_tokens[owner] == first)
         find_ends(
             read_only(parent, np.int64),
             read_only(marks.block[of], np.int64),
             read_only(depth[of], np.int64),
             every,
+            first,
             block_size,
             np.zeros(len(parent), np.bool_),
             depth_of,

@@ -18,9 +18,13 @@ READY, READABLE = range(2)
 
 
 @njit(cache=True, nogil=True, inline="always")
-def ends_interval(depth_blocks: int, every_tokens: int, block_size: int) -> bool:
-    """Say whether a multiple of so many tokens ends in the first so many blocks, and not in fewer."""
-    return -(-depth_blocks * block_size // every_tokens) * every_tokens // block_size == depth_blocks
+def ends_interval(depth_blocks: int, every_tokens: int, first_tokens: int, block_size: int) -> bool:
+    """Say whether an interval ends in the first so many blocks, and not in fewer.
+
+    They end at ``first_tokens`` and every ``every_tokens`` behind, where those are at least a block.
+    """
+    behind = max(-((first_tokens - depth_blocks * block_size) // every_tokens), 0)
+    return (first_tokens + behind * every_tokens) // block_size == depth_blocks
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -82,17 +86,19 @@ def find_ends(
     block: NDArray[np.int64],
     depth: NDArray[np.int64],
     every_tokens: int,
+    first_tokens: int,
     block_size: int,
     seen: NDArray[np.bool_],
     end_depth: NDArray[np.int32],
 ) -> None:
-    """Find the blocks above some marks at which multiples of so many tokens end.
+    """Find the blocks above some marks at which intervals end.
 
     Args:
         parent: int64[blocks], block above, -1 for the first block of a prompt.
         block: int64[k], last block before each mark.
         depth: int64[k], blocks down to it.
         every_tokens: The distance of the ends.
+        first_tokens: Where the first one is, below that.
         block_size: Tokens per block.
         seen: bool[blocks], false; scratch.
         end_depth: int32[blocks], out: blocks down to each end; others stay as they are. O(blocks + k).
@@ -101,7 +107,7 @@ def find_ends(
         at, down = block[i], depth[i]
         while at >= 0 and not seen[at]:
             seen[at] = True
-            if ends_interval(down, every_tokens, block_size):
+            if ends_interval(down, every_tokens, first_tokens, block_size):
                 end_depth[at] = down
             at = parent[at]
             down -= 1

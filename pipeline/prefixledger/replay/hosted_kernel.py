@@ -28,17 +28,8 @@ LOOKUP, FIRST, END, END_BLOCK, CLASS, OWN, OWN_RESET, RESIDENT, ELSE, ELSE_RESET
 COLUMNS = 11
 # What became of a piece, the best that one of the entries behind it could do.
 (
-    HIT,
-    IN_FLIGHT,
-    EXPIRED,
-    INVALIDATED,
-    MISROUTED,
-    ELSEWHERE,
-    OUT_OF_REACH,
-    BELOW_MINIMUM,
-    NO_BREAKPOINT,
-    COLD,
-) = range(10)
+    HIT, IN_FLIGHT, EXPIRED, INVALIDATED, MISROUTED, ELSEWHERE, OUT_OF_REACH, BELOW_MINIMUM, NO_BREAKPOINT, COLD
+) = range(10)  # fmt: skip
 SEGMENTS_FULL = -1
 
 # Columns of `state`, one row per replica.
@@ -70,6 +61,7 @@ def replay_hosted(
     mark_ordinal: NDArray[np.int32],
     mark_ttl_us: NDArray[np.int64],
     every_tokens: NDArray[np.int64],
+    first_tokens: NDArray[np.int64],
     entry_parent: NDArray[np.int32],
     entry_depth: NDArray[np.int32],
     entry_block: NDArray[np.int32],
@@ -125,7 +117,8 @@ def replay_hosted(
         mark_entry: int32[k], entries at the marks of each lookup, ascending in depth, at least one block deep.
         mark_ordinal: int32[k], position of each mark in its prompt, -1 where it is not known: then it is in reach.
         mark_ttl_us: int64[k], lifetime of what is stored there, -1 for none.
-        every_tokens: int64[m], where more is stored: above each mark at all multiples of so many tokens; 0: nowhere.
+        every_tokens: int64[m], where more is stored: above each mark every so many tokens; 0: nowhere.
+        first_tokens: int64[m], the first such place, below that.
         entry_parent: int32[e], see ``find_parents``.
         entry_depth: int32[e], blocks from the start of the prompt.
         entry_block: int32[e].
@@ -373,8 +366,9 @@ def replay_hosted(
                     if refresh[i] or not lives:
                         entries[row, USED] = i
                         entries[row, EPOCH] = state[mine, _RESETS]
-                entry = entry_parent[entry] if every_tokens[i] > 0 else -1
-                while entry >= 0 and not ends_interval(entry_depth[entry], every_tokens[i], block_size):
+                every, at_first = every_tokens[i], first_tokens[i]
+                entry = entry_parent[entry] if every > 0 else -1
+                while entry >= 0 and not ends_interval(entry_depth[entry], every, at_first, block_size):
                     entry = entry_parent[entry]
         entry = answer_entry[i]
         if entry >= 0 and end_mark > first_mark and entry_depth[entry] >= minimum_blocks[i]:

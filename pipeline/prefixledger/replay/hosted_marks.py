@@ -136,14 +136,19 @@ def find_marks(
     named = {word.rpartition("/")[2] for word in words if "/" in word}
     asked = np.isin(kind, (MARKS, MESSAGES))
     return FoundMarks(
-        Marks(offset, block, ordinal, every_tokens), blocks, ttl_us, sent, asked, tuple(sorted(named))
+        Marks(offset, block, ordinal, every_tokens, rules.first_tokens),
+        blocks,
+        ttl_us,
+        sent,
+        asked,
+        tuple(sorted(named)),
     )
 
 
 def _unmarked(lookups: int) -> FoundMarks:
     none, everybody = np.empty(0, np.int64), np.ones(lookups, np.bool_)
     nothing = np.zeros(lookups, np.int64)
-    marks = Marks(np.append(nothing, 0), none, none, nothing)
+    marks = Marks(np.append(nothing, 0), none, none, nothing, nothing)
     return FoundMarks(marks, none, none, everybody, everybody, ())
 
 
@@ -210,8 +215,8 @@ def _intervals(
     own: NDArray[np.int64], rules: LookupRules, keyed: NDArray[np.int64], block_size: int
 ) -> _Places:
     """Return the last of the places at which prompts are stored that are stored every so many tokens."""
-    every = rules.interval_tokens[own]
-    last_tokens = keyed[own] * block_size // every * every
+    every, first = rules.interval_tokens[own], rules.first_tokens[own]
+    last_tokens = np.maximum((keyed[own] * block_size - first) // every * every + first, 0)
     last = np.where(every > block_size, last_tokens // block_size, keyed[own])
     return _at(own[last > 0], last[last > 0])
 

@@ -81,6 +81,12 @@ def _contradictions(run: HostedRun) -> Iterator[str]:
     """Say where the log does not bear out the rules."""
     if run.said is None:
         return
+    spaced = np.stack([run.rules.first_tokens, run.rules.interval_tokens])
+    for first, every in np.unique(spaced[:, run.rules.first_tokens > 0], axis=1).T.tolist():
+        yield (
+            f"by what the service reads, prompts are stored at {first:,} tokens and every {every:,} behind: what it puts "
+            "in front of them counts, too"
+        )
     size, deepest = run.pool.block_size, np.zeros(run.hit_blocks.size, np.int64)
     np.maximum.at(deepest, run.owner, run.found.depth)
     yield from minimum_notes(run.said, run.rules.minimum_tokens, deepest * size)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from prefixledger.replay.lookups import NO_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +22,15 @@ FEWEST = 3
 """Requests on either side from which on a threshold is told."""
 FEWEST_SILENT = 20
 """Requests of a model from which on silence is told."""
+SLOWEST = 4
+SLOWEST_US = 10_000_000
+"""A first token that is not logged came after so many times that and 10 s at the latest, 16 s for 32,000 tokens, and before
+the end. Whoever asked until then and did not read what he wrote himself shows that it had not come yet; later that is no proof:
+an answer may go on for minutes."""
+_STEP_TOKENS = 128
+"""What services that store at intervals round reads down to."""
+_ALIKE = 0.9
+"""Share of the reads of a model that end at one place of an interval before that is taken for where intervals end."""
 WRITES = (
     "cache_write_5m_tokens_observed",
     "cache_write_1h_tokens_observed",
@@ -71,6 +82,30 @@ def read_and_wanted(said: Told, block_size: int) -> tuple[NDArray[np.int64], NDA
     wrote = 10 * (said.read + said.written) // (9 * block_size)
     wanted = np.where(said.written < 0, np.iinfo(np.int32).max, np.minimum(wrote, np.iinfo(np.int32).max))
     return read, np.where(said.read < 0, -1, wanted)
+
+
+def readable_us(
+    started_us: NDArray[np.int64], finished_us: NDArray[np.int64], prefill_ms: NDArray[np.floating[Any]]
+) -> NDArray[np.int64]:
+    """Return int64[m], when the first token had come for sure, ``NO_TIME`` where no end is known."""
+    slowest = started_us + SLOWEST_US + np.rint(1000 * SLOWEST * prefill_ms).astype(np.int64)
+    return np.where(finished_us == NO_TIME, NO_TIME, np.minimum(finished_us, slowest))
+
+
+def first_ends(said: Told, interval_tokens: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return int64[m], where the first interval of each prompt ends, 0 where that is at its full length.
+
+    Services count intervals from the beginning of what they put in front of a prompt, which no log shows; reads do, if
+    nearly all of a model end at one place between two multiples. Shorter ones than two steps tell nothing.
+    """
+    first = np.zeros(said.read.size, np.int64)
+    asked = (said.read > 0) & (said.read % _STEP_TOKENS == 0) & (interval_tokens >= 2 * _STEP_TOKENS)
+    for model in sorted(set(said.model[asked].tolist())):
+        own = said.model == model
+        places, counts = np.unique((said.read % interval_tokens)[own & asked], return_counts=True)
+        if counts.sum() >= FEWEST and counts.max() >= _ALIKE * (own & (said.read > 0)).sum():
+            first[own] = places[counts.argmax()]
+    return first
 
 
 def minimum_notes(

@@ -40,6 +40,7 @@ class LookupRules:
         look_back: int64[k], positions searched back from a mark, the mark counted; -1: no limit.
         entries: int8[k], where prefixes are stored, a position in ``ENTRIES``.
         interval_tokens: int64[k], distance of stored prefixes that nobody marks; 1: every block.
+        first_tokens: int64[k], length of the shortest of them, below that distance; 0: they are its multiples.
         ttl_us: int64[k], lifetime of what no mark gives one; -1: none.
         sold_us: int64[k], longest lifetime that can be had, ``NO_LIMIT`` where any may be chosen or none is named.
         refresh: bool[k], whether a use starts the lifetime anew.
@@ -59,6 +60,7 @@ class LookupRules:
     look_back: NDArray[np.int64]
     entries: NDArray[np.int8]
     interval_tokens: NDArray[np.int64]
+    first_tokens: NDArray[np.int64]
     ttl_us: NDArray[np.int64]
     sold_us: NDArray[np.int64]
     refresh: NDArray[np.bool_]
@@ -111,6 +113,7 @@ def lookup_rules(pool: Pool, log: Log, mine: NDArray[np.int64]) -> LookupRules:
         look_back=each(lambda rules: _or(rules.look_back, NO_LIMIT)),
         entries=each(lambda rules: ENTRIES.index(_or(rules.entries, "marks"))).astype(np.int8),
         interval_tokens=each(lambda rules: _or(rules.interval_tokens, 1)),
+        first_tokens=np.zeros(code.size, np.int64),
         ttl_us=each(lambda rules: _lifetime(pool, rules)),
         sold_us=each(lambda rules: _longest_sold(pool, rules)),
         refresh=each(lambda rules: _or(rules.refresh, 1)).astype(np.bool_),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,7 @@ from prefixledger.replay import hosted_kernel as kernel
 from prefixledger.replay.evidence import FOR_EVER_US, RULES, Evidence, Lifetimes
 from prefixledger.replay.hosted import Answers, HostedTraffic, hosted_pool
 from prefixledger.replay.hosted_marks import find_marks
-from prefixledger.replay.hosted_observed import read_and_wanted, told
+from prefixledger.replay.hosted_observed import first_ends, read_and_wanted, readable_us, told
 from prefixledger.replay.hosted_rules import (
     BLOCKS,
     CREATED,
@@ -42,11 +42,6 @@ if TYPE_CHECKING:
 
 MS_PER_TOKEN = 0.05
 """Time to the first token for each token that is not read, where nobody says: 1.5 s for 32,000 tokens."""
-SLOWEST = 4
-SLOWEST_US = 10_000_000
-"""A first token that is not logged came after so many times that and 10 s at the latest, 16 s for 32,000 tokens, and before
-the end. Whoever asked until then and did not read what he wrote himself shows that it had not come yet; later that is no proof:
-an answer may go on for minutes."""
 CURVE_POINTS = 24
 _SECONDS_LATER_US = 5_000_000
 """When an entry can be read that takes seconds to be made: the time between two turns of a fast loop."""
@@ -256,6 +251,8 @@ def run_hosted(plan: PoolPlan, log: Log, chains: Chains, resets: Resets) -> Host
     rules = lookup_rules(plan.pool, log, plan.mine)
     if cache.as_sent:
         rules = replace(rules, ttl_us=_as_written(log, plan.mine, rules.ttl_us))
+    said = told(log, plan.mine)
+    rules = replace(rules, first_tokens=first_ends(said, rules.interval_tokens))
     found = find_marks(
         log,
         chains,
@@ -269,7 +266,6 @@ def run_hosted(plan: PoolPlan, log: Log, chains: Chains, resets: Resets) -> Host
     )
     given_ms = plan.pool.in_flight.prefill_ms_per_token
     ms_per_token = MS_PER_TOKEN if given_ms is None else given_ms
-    said = told(log, plan.mine)
     pool = hosted_pool(
         _traffic(plan, log, rules, found, ms_per_token, _answers(plan, log, chains, rules), said),
         log.forest.parent,
@@ -346,7 +342,7 @@ def _traffic(
 ) -> HostedTraffic:
     known, mine = log.lookups, plan.mine
     first_token = known.first_token_us[mine]
-    readable = _readable_us(
+    readable = readable_us(
         known.started_us[mine], known.finished_us[mine], ms_per_token * known.prompt_tokens[mine]
     )
     readable = np.where((first_token == NO_TIME) & (rules.visible == FIRST_TOKEN), readable, NO_TIME)
@@ -380,14 +376,6 @@ def _traffic(
         takes_ttl=rules.takes_ttl,
         answers=answers,
     )
-
-
-def _readable_us(
-    started_us: NDArray[np.int64], finished_us: NDArray[np.int64], prefill_ms: NDArray[np.floating[Any]]
-) -> NDArray[np.int64]:
-    """Return int64[m], when the first token had come for sure, ``NO_TIME`` where no end is known."""
-    slowest = started_us + SLOWEST_US + np.rint(1000 * SLOWEST * prefill_ms).astype(np.int64)
-    return np.where(finished_us == NO_TIME, NO_TIME, np.minimum(finished_us, slowest))
 
 
 def _as_written(log: Log, mine: NDArray[np.int64], ttl_us: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
-from hosted_logs import GPT_4O, PRO, TWICE, ask, replayed
+from hosted_logs import GPT_4O, GPT_5_5, PRO, TWICE, ask, replayed
 from prefixledger.config.scenario import Pricing, Rates
 from prefixledger.errors import UsageError
 from prefixledger.workspace import Workspace
@@ -105,4 +105,37 @@ def test_an_older_gpt_reads_in_steps_of_128_tokens(tmp_path: Path, block: int) -
     _, causes, lookups, _ = replayed(tmp_path, rows, {"profile": "openai"})
     assert [row["hit_tokens"] for row in lookups] == [0, 1408, 1152]
     assert [row["unexplained_tokens"] for row in lookups] == [0, 0, 0]
+    assert set(causes) <= {"cold:new_content", "uncacheable:partial_block"}
+
+
+@pytest.mark.parametrize(
+    ("reads", "hits"),
+    [
+        (
+            (0, 3968, 3968, 1920),
+            [0, 3968, 3968, 1920],
+        ),  # nearly all end at 1,920 behind a multiple: hidden tokens
+        ((0, 3968, 3328, 1920), [0, 4096, 4096, 2048]),  # at no place in particular
+        ((0, 3968, 3968, 0), [0, 4096, 4096, 2048]),  # two are not enough to tell
+    ],
+)
+def test_hidden_tokens_move_the_intervals_of_a_model(
+    tmp_path: Path, reads: tuple[int, ...], hits: list[int]
+) -> None:
+    """GPT-5.5 counts its 2,048 tokens from what it puts in front of a prompt; where they end, its reads tell."""
+    rows = [
+        ask(
+            n * MINUTE,
+            tuple(range(40 if n < 3 else 24)),
+            cached_tokens_observed=read,
+            usage_state="present",
+            **GPT_5_5,
+        )
+        for n, read in enumerate(reads)
+    ]
+    _, causes, lookups, summary = replayed(tmp_path, rows, {"profile": "openai"})
+    assert [row["hit_tokens"] for row in lookups] == hits
+    known = hits[1] == 3968
+    assert any("every 2,048 behind" in note for note in summary.notes) == known
+    assert (sum(row["unexplained_tokens"] for row in lookups) == 0) == known
     assert set(causes) <= {"cold:new_content", "uncacheable:partial_block"}

@@ -16,7 +16,7 @@ from twins import hosted_cache
 from twins.hosted_cache import RANKS, Ask
 
 
-def lay_out(asks, *, block_size=1, per_token=0.0, every=None):
+def lay_out(asks, *, block_size=1, per_token=0.0, every=None, first=0):
     """Turn lookups of the twin into a pool of the kernel; ``every``: of which the last mark and a distance are to do."""
     every = [0] * len(asks) if every is None else every
     laid = [ask.marks[-1:] if tokens else ask.marks for ask, tokens in zip(asks, every, strict=True)]
@@ -63,6 +63,7 @@ def lay_out(asks, *, block_size=1, per_token=0.0, every=None):
             np.asarray(block, np.int64),
             np.asarray(ordinal, np.int64),
             np.asarray(every, np.int64),
+            np.asarray([first % tokens if tokens else 0 for tokens in every], np.int64),
         ),
         takes_ttl=column(lambda ask: ask.takes_ttl).astype(np.bool_),
         answers=Answers(answers, column(lambda ask: len(ask.answer or ())), times(lambda ask: ask.answered)),
@@ -171,18 +172,19 @@ def test_kernel_equals_twin(given_traffic, short_lived):
 @settings(max_examples=60, deadline=None)
 @given(traffic(), st.data())
 def test_a_distance_stands_for_marks_at_all_its_multiples(given_traffic, data):
-    """Among lookups with marks of their own: one mark and a distance store what marks at all of its multiples store."""
+    """Among lookups with marks of their own: one mark and a distance store what marks at all of those places store."""
     asks, resets = given_traffic
     every = [data.draw(st.sampled_from([0, 1, 2, 3, 4, 5])) for _ in asks]
+    first = data.draw(st.integers(0, 4))
     for number, tokens in enumerate(every):
         if tokens:
             length = 2 * len(asks[number].ids)  # in tokens
-            ends = sorted({end // 2 for end in range(tokens, length + 1, tokens)} - {0})
+            ends = sorted({end // 2 for end in range(first % tokens, length + 1, tokens)} - {0})
             ttl = data.draw(st.sampled_from([None, 2, 5]))
             asks[number].marks = [(depth, None, ttl) for depth in ends]
     every = [tokens if ask.marks else 0 for ask, tokens in zip(asks, every, strict=True)]
     lives = [(-100, 100)] * 2
-    pool = lay_out(asks, block_size=2, per_token=0.5, every=every)
+    pool = lay_out(asks, block_size=2, per_token=0.5, every=every, first=first)
     replayed = pool.replay(replicas=2, ttl_us=lifetimes(asks, every), resets=_resets(resets), explain=True)
     expected = hosted_cache.replay(asks, block_size=2, replicas=2, resets=resets, lives=lives, per_token=0.5)
     assert replayed.hit_blocks.tolist() == [hit for hit, _ in expected]
