@@ -17,7 +17,7 @@ from prefixledger.ingest.overrides import Overrides
 from prefixledger.ingest.parse import parse_chunk
 from prefixledger.ingest.plain_rows import PlainRows
 from prefixledger.ingest.times import LAST_ABSOLUTE_US, UNIT_US
-from prefixledger.kernels.plain_lines_kernel import IDS, NUMBER, TEXT, drop_last_ids, read_plain_lines
+from prefixledger.kernels.plain_lines_kernel import IDS, NUMBER, TEXT, read_plain_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +30,7 @@ MIN_RUN: Final = 16
 """Fewer plain lines in a row are parsed like the others: columns cost 0.3 ms a batch, a parsed line 0.02 ms."""
 _STEP_BYTES: Final = 1 << 19
 """Lines are read and hashed this many bytes at a time: half of what the second cache of a core holds."""
+_LENGTH: Final = "prompt_tokens"
 _KINDS: Final = {"ms": NUMBER, "count": NUMBER, "text": TEXT, "ids": IDS}
 _BELOW: Final = {"ms": LAST_ABSOLUTE_US // UNIT_US["ms"], "count": MAX_TOKENS + 1}
 
@@ -39,10 +40,10 @@ def read_chunk(chunk: Chunk, context: Context) -> list[Batch]:
     fields = plain_fields(context)
     if not fields or chunk.oversize_bytes:
         return [parse_chunk(chunk, context)]
-    lines = _Lines.read(chunk, fields)
+    lines = _Lines.read(chunk, fields, _block_size(context))
     partial, plain = lines.fit(context)
     begins = _runs(plain)
-    first_id = np.concatenate([[0], np.cumsum(np.maximum(lines.n_ids, 0))])
+    first_id = np.concatenate([[0], np.cumsum(np.maximum(lines.n_ids, 0) - partial)])
     batches = []
     for begin, end in pairwise(begins):
         if plain[begin] and end - begin >= MIN_RUN:
@@ -83,7 +84,7 @@ class _Lines:
     digest: NDArray[np.uint64]
 
     @classmethod
-    def read(cls, chunk: Chunk, fields: tuple[PlainField, ...]) -> _Lines:
+    def read(cls, chunk: Chunk, fields: tuple[PlainField, ...], block_size: int) -> _Lines:
         """Run the kernel."""
         ends = chunk.data.count(b"\n") if chunk.line_ends < 0 else chunk.line_ends
         n_lines = ends + (not chunk.data.endswith(b"\n"))
@@ -98,28 +99,18 @@ class _Lines:
         told = (
             np.frombuffer(b"".join(names), np.uint8), np.cumsum([len(name) for name in names]),
             np.array([_KINDS[f.kind] for f in fields], np.uint8),
+            next(at for at, field in enumerate(fields) if field.field == _LENGTH), block_size,
         )  # fmt: skip
         while at < size:
-            here = line
+            here, stop = line, min(at + _STEP_BYTES, size)
             at, line, count = read_plain_lines(
-                data,
-                at,
-                min(at + _STEP_BYTES, size),
-                *told,
-                start,
-                close,
-                plain,
-                values,
-                ids,
-                n_ids,
-                line,
-                count,
+                data, at, stop, *told, start, close, plain, values, ids, n_ids, line, count
             )
             digest[here:line] = line_digests(chunk.data, start[here:line], close[here:line])
         return cls(fields, start, plain, values, ids[:count], n_ids, digest)
 
     def fit(self, context: Context) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return bool[lines], whether a list has an id for a partial block; and bool[lines], rows nobody can refuse."""
+        """Return bool[lines], whether a list had an id for a partial block; and bool[lines], rows nobody can refuse."""
         good = self.plain.copy()
         for at, field in enumerate(self.fields):
             value, end = self.values[:, 2 * at], self.values[:, 2 * at + 1]
@@ -129,13 +120,14 @@ class _Lines:
                 good &= end - value <= MAX_TEXT
             elif field.kind in _BELOW:
                 good &= value < _BELOW[field.kind]
-        full, rest = np.divmod(self.number("prompt_tokens"), _block_size(context))
+        tokens = self.number(_LENGTH)
+        full, rest = np.divmod(tokens, _block_size(context))
         floor = self.n_ids == full
-        ceil = (rest > 0) & (self.n_ids == full + 1)
+        partial = (rest > 0) & (tokens >= 0) & (self.n_ids == full + 1)
         if context.block_ids is not None:
             floor &= (rest == 0) | (context.block_ids == "floor")
-            ceil &= context.block_ids == "ceil"
-        return ceil, good & (floor | ceil)
+            return partial, good & (floor | (partial & (context.block_ids == "ceil")))
+        return partial, good & (floor | partial)
 
     def number(self, field: str) -> NDArray[np.int64]:
         """Return int64[lines], a field of ``Row`` as written; -1 where absent."""
@@ -158,16 +150,15 @@ class _Lines:
             begin: First line.
             end: Line behind the last.
             first_id: Where the ids of the first begin.
-            partial: bool[lines], whether a list has an id for a partial block.
+            partial: bool[lines], whether a list had an id for a partial block.
             chunk: The chunk.
             block_size: Tokens a block.
         """
         here = slice(begin, end)
         counts, partial = self.n_ids[here], partial[here]
+        fit = _fit(self.number(_LENGTH)[here], counts, partial, block_size)
+        counts = counts - partial  # the partial block has no key
         ids = self.ids[first_id : first_id + int(counts.sum())]
-        fit = _fit(self.number("prompt_tokens")[here], counts, partial, block_size)
-        if partial.any():  # the partial block has no key
-            ids, counts = ids[: drop_last_ids(ids, counts, partial)], counts - partial
         columns = {field.field: column for field, column in self._columns(here, chunk.data)}
         batch = Batch(
             fates=bytearray(end - begin), fit=fit, plain=PlainRows(block_size, counts, ids, columns)

@@ -70,7 +70,7 @@ def _alike(data, at, digits, ids, count):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def read_plain_lines(  # type: ignore[no-untyped-def]
-    data, at, stop, names, name_ends, kinds, start, close, plain, values, ids, n_ids, line, count
+    data, at, stop, names, name_ends, kinds, counted, block_size, start, close, plain, values, ids, n_ids, line, count
 ):  # fmt: skip
     r"""Read every line that begins before some byte and is an object of the named fields only, each at most once, in any order.
 
@@ -86,17 +86,20 @@ def read_plain_lines(  # type: ignore[no-untyped-def]
         names: uint8[c], names of the fields, one behind the other; those that lines mostly have first, in their order.
         name_ends: int64[f].
         kinds: uint8[f], ``NUMBER``, ``TEXT`` or ``IDS``; at most one is ``IDS``.
+        counted: int, which of them is the number of tokens that the ids stand for.
+        block_size: int, tokens an id.
         start: int64[lines], out: where each line begins.
         close: int64[lines], out: just behind the object of a plain line; where any other begins.
         plain: bool[lines], out.
         values: int64[lines, 2 * f], out for plain lines: number and -1, or begin and end of the text; -1 where absent.
-        ids: uint64[b // 2 + 1], out: ids of all plain lines.
+        ids: uint64[b // 2 + 1], out: ids of all plain lines, without the last one of those whose last block is not full but
+            has an id all the same.
         n_ids: int64[lines], out: ids of each plain line, -1 where it has no list; of other lines 0.
         line: int, lines before the first.
-        count: int, ids before it.
+        count: int, ids kept before it.
 
     Returns:
-        (int, int, int): where the next line begins, lines and ids so far. O(b), some 0.6 ns a byte.
+        (int, int, int): where the next line begins, lines and kept ids so far. O(b), some 0.6 ns a byte.
     """
     size = data.shape[0]
     fields = kinds.shape[0]
@@ -228,7 +231,11 @@ def read_plain_lines(  # type: ignore[no-untyped-def]
                 while at < size and data[at] == _RETURN:
                     at += 1
                 plain[line] = at == size or data[at] == _NEWLINE
-        if not plain[line]:
+        if plain[line]:
+            tokens = values[line, 2 * counted]
+            if tokens >= 0 and tokens % block_size > 0 and n_ids[line] == tokens // block_size + 1:
+                count -= 1
+        else:
             count = before
             n_ids[line] = 0
             close[line] = start[line]
@@ -238,26 +245,3 @@ def read_plain_lines(  # type: ignore[no-untyped-def]
         at += 1
         line += 1
     return at, line, count
-
-
-@njit(cache=True, nogil=True)
-def drop_last_ids(ids, counts, partial):  # type: ignore[no-untyped-def]
-    """Take the last id out of some lists, in place.
-
-    Args:
-        ids: uint64[m], one list behind the other.
-        counts: int64[n], ids of each list.
-        partial: bool[n], whether its last one goes.
-
-    Returns:
-        int: ids that remain.
-    """
-    kept = 0
-    at = 0
-    for row in range(counts.shape[0]):
-        stays = counts[row] - 1 if partial[row] else counts[row]
-        for item in range(stays):
-            ids[kept + item] = ids[at + item]
-        kept += stays
-        at += counts[row]
-    return kept
