@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -55,11 +55,11 @@ class PathForest:
     def __init__(self, capacity: int = _FIRST_CAPACITY) -> None:
         """Make an empty forest with room for ``capacity`` nodes; it doubles when it is full."""
         self._count = 0
-        self._parent = np.zeros(capacity, np.int64)
+        self._parent = np.empty(capacity, np.int64)
         self._label_hi = np.zeros(capacity, np.uint64)
-        self._label_lo = np.zeros(capacity, np.uint64)
-        self._hint = np.full(capacity, -1, np.int64)
-        self._forked = np.zeros(capacity, np.bool_)
+        self._label_lo = np.empty(capacity, np.uint64)
+        self._hint = np.empty(capacity, np.int64)
+        self._forked = np.empty(capacity, np.bool_)
         self._root_hint = np.full(16, -1, np.int64)
         self._root_forked = np.zeros(16, np.bool_)
         self._used = 0
@@ -170,15 +170,22 @@ class PathForest:
     def _make_room(self) -> None:
         capacity = self._parent.shape[0]
         if self._count == capacity:
-            self._parent = np.concatenate([self._parent, np.zeros(capacity, np.int64)])
-            self._label_lo = np.concatenate([self._label_lo, np.zeros(capacity, np.uint64)])
+            self._parent = _doubled(self._parent)
+            self._label_lo = _doubled(self._label_lo)
             label_hi = np.zeros(2 * capacity, np.uint64)  # pages of zeros, never touched, take no memory
             if self._label_hi.any():
                 label_hi[:capacity] = self._label_hi
             self._label_hi = label_hi
-            self._hint = np.concatenate([self._hint, np.full(capacity, -1, np.int64)])
-            self._forked = np.concatenate([self._forked, np.zeros(capacity, np.bool_)])
+            self._hint = _doubled(self._hint)
+            self._forked = _doubled(self._forked)
         else:
             table = np.zeros(2 * self._table.shape[0], np.uint64)
             refill_table(self._parent, self._label_hi, self._label_lo, self._table, table, self._secret)
             self._table = table
+
+
+def _doubled(array: NDArray[Any]) -> NDArray[Any]:
+    """Return it with as much room behind it; what is there means nothing, and takes memory once it is written."""
+    room = np.empty(2 * array.size, array.dtype)
+    room[: array.size] = array
+    return room

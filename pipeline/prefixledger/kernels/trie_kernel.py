@@ -31,9 +31,9 @@ def walk_rows(  # type: ignore[no-untyped-def]
         rows_lo: uint64[m], low halves.
         wide: bool, whether high halves are given; else they are 0.
         first_row: int, row to begin with.
-        parent: int64[capacity], grown in place: parent node, or -1 - namespace index.
-        label_hi: uint64[capacity], grown in place; zero beyond ``count``.
-        label_lo: uint64[capacity], grown in place.
+        parent: int64[capacity], grown in place, as the next four: parent node, or -1 - namespace index.
+        label_hi: uint64[capacity], zero beyond ``count``.
+        label_lo: uint64[capacity].
         hint: int64[capacity], child last taken from each node, -1 if it has none.
         forked: bool[capacity], whether the node has two children or more, which are all in the table.
         root_hint: int64[r], ``hint`` for each namespace index.
@@ -97,6 +97,8 @@ def walk_rows(  # type: ignore[no-untyped-def]
                     child = np.int64(count)
                     parent[child] = node
                     label_lo[child] = low
+                    hint[child] = -1
+                    forked[child] = False
                     if high != 0:  # untouched pages of zeros take no memory
                         label_hi[child] = high
                     count += 1
