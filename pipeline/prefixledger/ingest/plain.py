@@ -93,9 +93,10 @@ class _Lines:
         start, close, n_ids = (np.empty(n_lines, np.int64) for _ in range(3))
         plain = np.empty(n_lines, np.bool_)
         values = np.empty((n_lines, 2 * len(fields)), np.int64)
-        ids = np.empty(size // 2 + 1, np.uint64)
+        ids = np.empty(size // 2 + 1, np.uint64)  # mostly never touched: each step begins at the front again
+        kept: list[NDArray[np.uint64]] = []
         digest = np.empty(n_lines, np.uint64)
-        at = line = count = 0
+        at = line = 0
         told = (
             np.frombuffer(b"".join(names), np.uint8), np.cumsum([len(name) for name in names]),
             np.array([_KINDS[f.kind] for f in fields], np.uint8),
@@ -104,10 +105,11 @@ class _Lines:
         while at < size:
             here, stop = line, min(at + _STEP_BYTES, size)
             at, line, count = read_plain_lines(
-                data, at, stop, *told, start, close, plain, values, ids, n_ids, line, count
+                data, at, stop, *told, start, close, plain, values, ids, n_ids, line, 0
             )
+            kept.append(ids[:count].copy())
             digest[here:line] = line_digests(chunk.data, start[here:line], close[here:line])
-        return cls(fields, start, plain, values, ids[:count], n_ids, digest)
+        return cls(fields, start, plain, values, np.concatenate(kept), n_ids, digest)
 
     def fit(self, context: Context) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return bool[lines], whether a list had an id for a partial block; and bool[lines], rows nobody can refuse."""

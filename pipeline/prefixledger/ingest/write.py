@@ -47,11 +47,14 @@ def write_paths(workspace: Workspace, naming: Naming, collected: Collected, sett
     rows = np.flatnonzero(settled.alive)
     through, _ = rows_below(forest.parent, settled.node[rows], rows)
     keep = through > 0
-    number, parent = renumber(forest.parent, keep)
-    columns = [parent, forest.label_hi[keep], forest.label_lo[keep]]
+    whole = bool(keep.all())
+    number, parent = (None, forest.parent) if whole else renumber(forest.parent, keep)
+    labels = (forest.label_hi, forest.label_lo)
+    columns = [parent, *(labels if whole else (half[keep] for half in labels))]
     table = pa.table(columns, schema=PATHS.arrow())
     write_table(workspace.paths / f"{naming.source}.parquet", table, _PATHS_RISE)
-    settled.node = np.where(settled.alive & (settled.node >= 0), _at(number, settled.node), -1)
+    there = settled.alive & (settled.node >= 0)
+    settled.node = np.where(there, settled.node if number is None else _at(number, settled.node), -1)
 
 
 def write_rejects(
