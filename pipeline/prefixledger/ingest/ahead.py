@@ -1,47 +1,47 @@
-"""Reads packed inputs ahead, one task each, where tasks run apart: who asks for them unpacks nothing, and settles one after the other."""
+"""Reads inputs that no task can read a part of ahead, one task each: packed ones, tables, documents. They are settled one after the other."""
 
 from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from prefixledger.engine.base import Work
+from prefixledger.engine import LocalEngine, Work
 from prefixledger.errors import InputError
 from prefixledger.ingest.container import Stream, Unpacking, head_digest
-from prefixledger.ingest.one_input import chunks_of
-from prefixledger.ingest.ranges import read_piece
+from prefixledger.ingest.one_input import batches_of
 from prefixledger.workspace import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     from prefixledger.engine import Engine
     from prefixledger.ingest.batch import Batch
-    from prefixledger.ingest.reader import Context
+    from prefixledger.ingest.detect import Detected
     from prefixledger.ingest.sources import Source
 
-PACKED = Work("read packed files", "unpacks and parses the log")
+WHOLE = Work("read whole files", "reads the log")
 
 
 @dataclass(frozen=True, slots=True)
-class PackedInput:
-    """A packed input that a task reads whole.
+class WholeInput:
+    """An input that a task reads whole.
 
     Attributes:
         number: Its place among the inputs of the call.
         source: Where it lies; every machine that runs tasks must see it there.
-        context: What it is.
+        detected: What it is.
         chunk_bytes: See ``IngestOptions``.
-        raw_bytes: Its packed size when it was recognised.
+        raw_bytes: Its size, packed as it lies, when it was recognised.
         head: Digest of its beginning then.
         into: File for what is read, in a folder that all machines see.
     """
 
     number: int
     source: Source
-    context: Context
+    detected: Detected
     chunk_bytes: int
     raw_bytes: int | None
     head: str
@@ -68,16 +68,16 @@ class _Read:
 
 
 class ReadAhead:
-    """The packed inputs of a call, a few of which are read at a time; what is read waits on disk."""
+    """Inputs of a call, a few of which are read at a time; what is read waits on disk."""
 
-    def __init__(self, engine: Engine, inputs: Iterable[PackedInput]) -> None:
+    def __init__(self, engine: Engine, inputs: Iterable[WholeInput]) -> None:
         """Begin with the first that is asked for.
 
         Args:
             engine: What reads them.
             inputs: In the order in which they are asked for.
         """
-        self._results = engine.map(PACKED, read_packed, inputs)
+        self._results = engine.map(WHOLE, read_whole, inputs)
         self._next: _Read | None = None
 
     def batches(self, number: int, stream: Stream) -> Iterator[Batch] | None:
@@ -107,8 +107,8 @@ class ReadAhead:
         self._results.close()
 
 
-def read_packed(_shared: None, item: PackedInput) -> _Read:
-    """Unpack and parse an input, and leave its batches in a file.
+def read_whole(_shared: None, item: WholeInput) -> _Read:
+    """Read an input, as would be done by one process alone, and leave its batches in a file.
 
     Raises:
         InputError: It cannot be read, or is not what was recognised.
@@ -121,10 +121,14 @@ def read_packed(_shared: None, item: PackedInput) -> _Read:
                 place=item.source.place,
                 hint="wait until it is complete, then run the command again",
             )
-        with replacing(item.into) as temporary, temporary.open("wb") as out:
-            for chunk in chunks_of(stream, item.context, item.chunk_bytes):
-                for batch in read_piece(item.context, chunk):
-                    pickle.dump(batch, out, protocol=pickle.HIGHEST_PROTOCOL)
+        with (
+            TemporaryDirectory(dir=item.into.parent) as aside,
+            LocalEngine(1) as engine,
+            replacing(item.into) as temporary,
+            temporary.open("wb") as out,
+        ):
+            for batch in batches_of(stream, item.detected, item.chunk_bytes, Path(aside), engine):
+                pickle.dump(batch, out, protocol=pickle.HIGHEST_PROTOCOL)
     finally:
         stream.close()
     return _Read(item.number, item.into, stream.name, stream.bytes, stream.state)

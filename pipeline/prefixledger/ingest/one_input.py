@@ -67,7 +67,7 @@ def read_input(
     scope = options.id_scope or (mapping.id_scope if mapping is not None else None)
     info = detected.reader.info
     collected = Collected(aside, info.name, info.id_scope, forced_scope=scope)
-    for batch in read or _batches(stream, detected, options, aside, engine):
+    for batch in read or batches_of(stream, detected, options.chunk_bytes, aside, engine):
         collected.add(batch)
         progress(stream, collected)
     collected.finish()
@@ -79,9 +79,15 @@ def read_input(
     return Parsed(stream.name, collected, detected, stream)
 
 
-def _batches(
-    stream: Stream, detected: Detected, options: IngestOptions, aside: Path, engine: Engine
+def batches_of(
+    stream: Stream, detected: Detected, chunk_bytes: int, aside: Path, engine: Engine
 ) -> Iterator[Batch]:
+    """Yield all of an input, parsed.
+
+    Raises:
+        InputError: It cannot be read to its end.
+        UsageError: It lacks a column that the map names.
+    """
     context = detected.context
     if detected.columnar is not None:
         path = _as_file(stream, aside)
@@ -91,11 +97,10 @@ def _batches(
     elif context.document:
         yield from parse_piece(context, _document(stream))
     else:
-        yield from batches(chunks_of(stream, context, options.chunk_bytes), stream, context, engine)
+        yield from batches(_chunks(stream, context, chunk_bytes), stream, context, engine)
 
 
-def chunks_of(stream: Stream, context: Context, chunk_bytes: int) -> Iterator[Chunk]:
-    """Yield an input, unpacked, in chunks of whole records."""
+def _chunks(stream: Stream, context: Context, chunk_bytes: int) -> Iterator[Chunk]:
     chunker: Chunker | None = None
     for block in stream.blocks():
         data = block

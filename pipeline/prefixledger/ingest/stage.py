@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from prefixledger.engine import LocalEngine
 from prefixledger.errors import InputError, PrefixledgerError, UsageError
 from prefixledger.ingest.account import IngestSummary, InputAccount, Progress
-from prefixledger.ingest.ahead import PackedInput, ReadAhead
+from prefixledger.ingest.ahead import ReadAhead, WholeInput
 from prefixledger.ingest.book import book_input
 from prefixledger.ingest.clock import Axis
 from prefixledger.ingest.container import Stream, head_digest
@@ -161,8 +161,8 @@ class _Call:
                 self.messages.append(f"{source.label}: empty")
                 return
             keep = stream.state.raw_total is None  # a pipe cannot be opened twice
-            raw_bytes, alone = stream.state.raw_total, self._read_alone(stream, detected) and not keep
-            head = head_digest(stream) if alone else None
+            raw_bytes, whole = stream.state.raw_total, self._read_whole(stream, detected) and not keep
+            head = head_digest(stream) if whole else None
             self.found.append(
                 _Found(source, detected, stream if keep else None, raw_bytes, stream.version, head)
             )
@@ -170,28 +170,28 @@ class _Call:
             if not keep:
                 stream.close()
 
-    def _read_alone(self, stream: Stream, detected: Detected) -> bool:
-        """Return whether an input can be read from its beginning only, by a task that hands back its batches."""
-        whole = detected.columnar is not None or detected.context.document
-        return self.engine.remote and bool(stream.state.layers) and not whole
+    def _read_whole(self, stream: Stream, detected: Detected) -> bool:
+        """Return whether tasks run apart, and none can read a part of an input."""
+        parts = not stream.state.layers and detected.columnar is None and not detected.context.document
+        return self.engine.remote and not parts
 
     def _read_ahead(self, manifest: Manifest) -> ReadAhead | None:
-        """Return what reads packed inputs as tasks; of a single one the pieces are tasks."""
-        packed = [(number, entry) for number, entry in enumerate(self.found) if entry.head is not None]
+        """Return what reads inputs as whole tasks; of a single one the pieces that this process reads are tasks."""
+        whole = [(number, entry) for number, entry in enumerate(self.found) if entry.head is not None]
         inputs = (
-            PackedInput(
+            WholeInput(
                 number,
                 entry.source.resolved(),
-                self._context(entry),
+                replace(entry.detected, context=self._context(entry)),
                 self.options.chunk_bytes,
                 entry.raw_bytes,
                 entry.head,
                 self.aside / f"{number}.batches",
             )
-            for number, entry in packed
+            for number, entry in whole
             if entry.head is not None and (self.options.force or not manifest.has_head(entry.head))
         )
-        return ReadAhead(self.engine, inputs) if len(packed) > 1 else None
+        return ReadAhead(self.engine, inputs) if len(whole) > 1 else None
 
     def read(self) -> None:
         """Read what was found, one input after the other; each is complete in the workspace before the next begins."""

@@ -6,6 +6,8 @@ import gzip
 import shutil
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import zstandard
 
@@ -16,7 +18,7 @@ from prefixledger.engine import RAY
 from prefixledger.engine.on_ray import RayEngine
 from prefixledger.errors import InputError
 from prefixledger.ingest import one_input
-from prefixledger.ingest.ahead import PackedInput
+from prefixledger.ingest.ahead import WholeInput
 from prefixledger.ingest.chunks import Chunk
 from prefixledger.ingest.pieces import ByteRange
 from storage_support import upload
@@ -43,8 +45,8 @@ def cluster(_store: list[Asked]) -> Iterator[Any]:
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch: pytest.MonkeyPatch, cluster: Any) -> None:  # noqa: ARG001
     """Cut logs into a dozen pieces: 3 MB would be one."""
-    chunks = one_input.chunks_of
-    monkeypatch.setattr(one_input, "chunks_of", lambda stream, found, _: chunks(stream, found, CHUNK_BYTES))
+    chunks = one_input._chunks
+    monkeypatch.setattr(one_input, "_chunks", lambda stream, found, _: chunks(stream, found, CHUNK_BYTES))
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +127,7 @@ def test_a_report_is_the_same(
     assert {item.at for item in ranges} == {objects.joined(url, PLAIN)}
     assert len(ranges) > 9
     assert all(item.chunk.data == b"" for item in ranges)
-    packed = [item.source.url for item in sent if isinstance(item, PackedInput)]
+    packed = [item.source.url for item in sent if isinstance(item, WholeInput)]
     assert packed == [objects.joined(url, name) for name in (PACKED, LATER)]
     assert not any(isinstance(item, Chunk) for item in sent)
     gets = [one.first_byte for one in asked if one.method == "GET" and one.path.endswith(PLAIN)]
@@ -175,3 +177,32 @@ def test_an_object_goes_while_it_is_read(
     objects.put(logs / PLAIN, gone)
     found = _report(tmp_path / "there", url, place, RAY, options)
     assert _differ(whole, found) == []
+
+
+def test_tables_are_read_by_workers(bucket: str, asked: list[Asked], tmp_path: Path) -> None:
+    """Parquet and Arrow in the store, each by one worker, by the map of the user."""
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        'format = "parquet"\nblock_size = 2\n[columns]\nstarted_at = { from = "ts", unit = "s" }\ntoken_ids = "ids"\n',
+        encoding="utf-8",
+    )
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    tables = [
+        pa.table({"ts": [day, day + 1], "ids": [[1, 2, 3, 4], [1, 2, day]]})
+        for day in (1_795_953_600, 1_796_040_000)
+    ]
+    pq.write_table(tables[0], folder / "a.parquet")
+    with pa.ipc.new_file(str(folder / "b.arrow"), tables[1].schema) as out:
+        out.write_table(tables[1])
+    url = objects.joined(bucket, "logs")
+    upload(folder, url)
+    asked.clear()
+    trees = []
+    for source, engine in ((str(folder), "local"), (url, RAY)):
+        api.ingest([source], workspace=tmp_path / engine, map=plan, engine=engine, jobs=2)
+        files = tree(tmp_path / engine)
+        assert (b"read whole files" in files.pop("run.json")) == (engine == RAY)
+        trees.append(files)
+    assert trees[0] == trees[1]
+    assert any(one.method == "GET" and one.path.endswith("b.arrow") for one in asked)
