@@ -193,3 +193,26 @@ def test_an_interrupt_is_exit_130(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert "interrupted" in err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(("verb", "code"), [("formats", 0), ("nonsense", 2)])
+def test_the_process_ends_after_what_asked_to_be_called_at_its_end(verb: str, code: int) -> None:
+    """Nothing that was printed is lost, and the exit code is the one that the verb came to."""
+    script = (
+        "import atexit, sys\n"
+        "atexit.register(lambda: print('last words'))\n"
+        "from prefixledger.cli.app import main\n"
+        f"print('x' * 100_000)\nmain(['{verb}'])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout[:100_000]) == (code, "x" * 100_000)
+    assert done.stdout.endswith("\nlast words\n")
+    assert bool(done.stderr) == bool(code)
+
+
+def test_whoever_watches_the_process_sees_it_end_as_python_does() -> None:
+    """A profiler writes what it found after the exit."""
+    script = "import sys; sys.setprofile(lambda *_: None)\nfrom prefixledger.cli.app import main\n"
+    script += "try:\n    main(['--version'])\nexcept SystemExit as end:\n    print('seen', end.code)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("seen 0\n")
