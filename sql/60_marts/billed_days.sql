@@ -7,7 +7,7 @@
 with counted as (
     select
         model,
-        date_trunc('day', started_at)::date::varchar as day,
+        epoch_us(started_at) // 86400000000 as day,
         card,
         prompt_tokens,
         coalesce(output_tokens, 0) as output_tokens,
@@ -36,7 +36,7 @@ sums as (
 )
 select
     sums.model,
-    sums.day,
+    (date '1970-01-01' + sums.day::integer)::varchar as day,
     cards.currency,
     sum(requests)::bigint as requests,
     sum(uncached_tokens)::bigint as uncached_tokens,

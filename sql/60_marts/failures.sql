@@ -10,9 +10,10 @@ with told as (
         model,
         tenant,
         source,
-        if(
-            content_node is null, 'blocks ' || source_node || ' of ' || prompt_tokens, 'text ' || content_node
-        ) as prompt,
+        content_node,
+        -- Of a prompt without text its last block and length.
+        if(content_node is null, source_node, null) as last_node,
+        if(content_node is null, prompt_tokens, null) as told_tokens,
         prompt_tokens,
         started_at,
         status = 'failed' as failed
@@ -30,6 +31,6 @@ select
     min(started_at) filter (failed) as first_at,
     max(started_at) filter (failed) as last_at
 from told
-group by model, tenant, source, prompt
+group by model, tenant, source, content_node, last_node, told_tokens
 having count(*) filter (failed) >= 3
 order by requests desc, first_at, model nulls last, tenant nulls last

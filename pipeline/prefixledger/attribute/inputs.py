@@ -136,15 +136,17 @@ def with_pools(requests: pa.Table, scenario: Scenario) -> pa.Table:
     started_us = requests["started_at"].cast(pa.int64()).to_numpy()
     rows = Rows(table=requests, started_us=started_us, is_lookup=is_lookup)
     pool = assign_pools(rows, scenario) if len(requests) else np.empty(0, np.int64)
-    names = np.empty(len(requests), dtype=object)
+    name = np.zeros(len(requests), np.int32)
+    names: list[str] = []
     for number in np.unique(pool):
         mine = np.flatnonzero(pool == number)
         order, position = logged_names(requests["replica"].take(pa.array(mine)))
-        names[mine] = np.asarray(order, dtype=object)[position]
+        name[mine] = len(names) + position
+        names += order
     return (
         requests.append_column("request_row", pa.array(np.arange(len(requests))))
         .append_column("pool", pa.array(pool, pa.int32(), mask=pool < 0))
-        .append_column("replica_name", pa.array(names, pa.string()))
+        .append_column("replica_name", pa.array(names, pa.string()).take(pa.array(name)))
     )
 
 
