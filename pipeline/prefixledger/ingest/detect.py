@@ -15,9 +15,10 @@ from prefixledger.errors import InputError, UsageError
 from prefixledger.ingest.chunks import Chunk
 from prefixledger.ingest.chunks import lines as whole_lines
 from prefixledger.ingest.container import Stream
+from prefixledger.ingest.documents import Broken, json_values
 from prefixledger.ingest.formats import READERS, reader_named, recognise
 from prefixledger.ingest.nested import inner
-from prefixledger.ingest.parse import csv_cells, json_values, unprefixed
+from prefixledger.ingest.parse import csv_cells, unprefixed
 from prefixledger.ingest.plan import FieldPlan, MapPlan, PathKind
 from prefixledger.ingest.reader import Context, Head
 from prefixledger.ingest.records import BadRecordError
@@ -298,12 +299,7 @@ def _one_to_a_line(lines: list[bytes]) -> bool:
 
 
 def _document_values(text: bytes) -> Any:
-    values = json_values(text)
-    while True:
-        try:
-            yield next(values)
-        except (StopIteration, orjson.JSONDecodeError):
-            return
+    return (value for value in json_values(text) if not isinstance(value, Broken))
 
 
 def _header(line: bytes) -> tuple[tuple[str, ...], str]:

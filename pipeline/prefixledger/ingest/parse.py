@@ -12,12 +12,12 @@ import orjson
 from prefixledger.ingest.batch import REJECT, ROW, SKIP, Batch
 from prefixledger.ingest.chunks import MAX_RECORD_BYTES, Chunk, csv_records, lines
 from prefixledger.ingest.digests import line_digest
+from prefixledger.ingest.documents import Broken, json_values
 from prefixledger.ingest.faults import TRUNCATED, why_broken
 from prefixledger.ingest.formats import reader_named
 from prefixledger.ingest.mapped_columns import MappedColumns, in_columns
 from prefixledger.ingest.records import UNFORESEEN, BadRecordError, Reject, Row, Skip
 from prefixledger.ingest.redact import redact
-from prefixledger.ingest.streams import captured_answers, is_capture
 from prefixledger.ingest.taken_ids import TakenIds
 
 if TYPE_CHECKING:
@@ -101,12 +101,17 @@ class _Parser:
         return self.batch
 
     def document(self, chunk: Chunk) -> None:
-        try:
-            for value in json_values(chunk.data):
+        data = chunk.data
+        for value in json_values(data):
+            if not isinstance(value, Broken):
                 self.outcomes(chunk.first_line, chunk.offset, b"", value)
-        except orjson.JSONDecodeError as error:
-            reason = why_broken(chunk.data, error, cut=chunk.cut != "no")
-            self.reject(chunk.first_line, chunk.offset, chunk.data, reason)
+                continue
+            part = data[value.start : value.end]
+            start = value.start + len(part) - len(part.lstrip())
+            last = chunk.cut != "no" and not data[value.end :].strip()
+            reason = why_broken(part or b"[", value.error, cut=last)  # a list without its end
+            line = chunk.first_line + data.count(b"\n", 0, start)
+            self.reject(line, chunk.offset + start, part.lstrip(), reason)
 
     def mapped_lines(self, chunk: Chunk) -> None:
         """Read groups of lines as columns; a line that may be a reject, or is rare, as any other format's is."""
@@ -228,28 +233,6 @@ class _Parser:
         self.batch.digests.append(digest)
 
 
-def json_values(data: bytes) -> Iterator[Any]:
-    """Yield the JSON values of a text one after the other; the elements of a list that is the whole text.
-
-    A bare capture of event streams is read as the answers that they make.
-
-    Raises:
-        orjson.JSONDecodeError: Something in it is no JSON; the values before it were yielded.
-    """
-    if is_capture(data):
-        yield from captured_answers(data)
-        return
-    try:
-        value = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        yield from _concatenated(data)
-        return
-    if isinstance(value, list):
-        yield from value
-    else:
-        yield value
-
-
 def csv_cells(raw: bytes, delimiter: str) -> list[str]:
     """Return the cells of one CSV record.
 
@@ -271,14 +254,6 @@ def csv_cells(raw: bytes, delimiter: str) -> list[str]:
     if len(rows) != 1:
         raise BadRecordError("broken CSV: quotes do not pair")
     return rows[0]
-
-
-def _concatenated(data: bytes) -> Iterator[Any]:
-    """Split pretty-printed objects that follow each other at the lines where one begins."""
-    starts = [match.start() for match in re.finditer(rb"^(?=[\[{])", data, re.MULTILINE)] or [0]
-    for start, end in zip(starts, [*starts[1:], len(data)], strict=True):
-        if data[start:end].strip():
-            yield orjson.loads(data[start:end])
 
 
 def _body(raw: bytes) -> bytes:

@@ -225,7 +225,6 @@ def test_lines_that_a_collector_cut_off_are_one_reject_each(tmp_path: Path, keep
     [
         b'{"a": 1,\n"b": [\n{"c": 1},\n{"c": 2},\n{"c":',
         b'{\n  "a": {\n    "b": 1\n  },\n  "c": [1,',
-        b'[\n{"a": 1},\n{"a": 2},\n',
         b'{"a": 1',
     ],
 )
@@ -234,3 +233,37 @@ def test_a_value_over_many_lines_that_lost_its_end_is_one_reject(tmp_path: Path,
     (tmp_path / "cut.json").write_bytes(text)
     result = ingest(tmp_path / "ws", tmp_path / "cut.json", format="mooncake")
     assert (len(result.rejects), result.account.records) == (1, 1)
+
+
+def _indented(rows: list[dict[str, Any]]) -> list[str]:
+    return [json.dumps(row, indent=1) for row in rows]
+
+
+def test_values_over_many_lines_behind_a_broken_one_are_read(tmp_path: Path) -> None:
+    """Objects that follow each other are records of their own: one that is broken takes no other with it."""
+    texts = _indented([mooncake(at, [1, at]) for at in range(5)])
+    texts[1] = texts[1].replace(": 1,", ": ,", 1)
+    texts[3] = texts[3][:-2]
+    path = tmp_path / "pretty_blksz_16.json"
+    path.write_text("\n".join(texts) + "\n")
+    result = ingest(tmp_path / "ws", path)
+    assert (result.account.records, result.account.kept) == (5, 3)
+    begins = [1 + sum(text.count("\n") + 1 for text in texts[:at]) for at in (1, 3)]
+    assert [(row["line"], row["reason"].partition(":")[0]) for row in result.rejects] == [
+        (line, "broken JSON") for line in begins
+    ]
+    data = path.read_bytes()
+    assert [data[row["byte_offset"] :].startswith(b"{") for row in result.rejects] == [True, True]
+
+
+@pytest.mark.parametrize("lost", [1, 2, 3, 40])
+def test_a_list_that_lost_its_end_is_read_to_its_last_whole_element(tmp_path: Path, lost: int) -> None:
+    """The rest is one reject, and the account says where the input was cut off."""
+    text = "[\n" + ",\n".join(_indented([mooncake(at, [1, at]) for at in range(5)])) + "\n]"
+    path = tmp_path / "list_blksz_16.json"
+    path.write_text(text[:-lost])
+    result = ingest(tmp_path / "ws", path)
+    whole = 4 if lost > 2 else 5
+    assert (result.account.kept, len(result.rejects), result.account.records) == (whole, 1, whole + 1)
+    assert [row["reason"] for row in result.rejects] == ["truncated last line"]
+    assert result.account.truncated_at == result.rejects[0]["byte_offset"]
