@@ -69,13 +69,19 @@ def price_tables(uses: pa.Table, scenario: Scenario) -> PriceTables:
     """
     used: dict[CardUse, int] = {}
     rows = []
+    # A use for each half hour of each model, and few pools and providers: their prices are put together once.
+    known: dict[tuple[int | None, str | None, str], tuple[Pricing, int | None]] = {}
     for use in uses.to_pylist():
         pool = Pool() if use["pool"] is None else scenario.pool[use["pool"]]
-        tiers = _tiers(scenario, pool, use)
+        kind = (use["pool"], use["provider"], use["basis"])
+        if kind not in known:
+            # Usage says for how long it wrote, whatever the pool is replayed under.
+            lives_us = None if use["basis"] == "observed" else pool.cache.ttl_us
+            known[kind] = _pricing(scenario, pool, use), lives_us
+        pricing, ttl_us = known[kind]
+        tiers = _tiers(scenario, pool, pricing, use)
         ends = [tier.above_tokens for tier in tiers[1:]] + [_LONGEST]
         for tier, upto in zip(tiers, ends, strict=True):
-            # Usage says for how long it wrote, whatever the pool is replayed under.
-            ttl_us = None if use["basis"] == "observed" else pool.cache.ttl_us
             number = used.setdefault(CardUse(tier.card, ttl_us), len(used))
             rows.append({**use, "above_tokens": tier.above_tokens, "upto_tokens": upto, "card": number})
     fields = [(name, pa.int64()) for name in ("above_tokens", "upto_tokens", "card")]
@@ -178,8 +184,7 @@ def costs_table(books: Iterable[tuple[str, tuple[Bill, ...]]]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=pa.schema(schema))
 
 
-def _tiers(scenario: Scenario, pool: Pool, use: dict[str, Any]) -> tuple[Tier, ...]:
-    pricing = _pricing(scenario, pool, use)
+def _tiers(scenario: Scenario, pool: Pool, pricing: Pricing, use: dict[str, Any]) -> tuple[Tier, ...]:
     asked = {
         "model": use["model"],
         "provider": use["provider"],
