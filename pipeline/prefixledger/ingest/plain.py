@@ -38,7 +38,7 @@ _BELOW: Final = {"ms": LAST_ABSOLUTE_US // UNIT_US["ms"], "count": MAX_TOKENS + 
 def read_chunk(chunk: Chunk, context: Context) -> list[Batch]:
     """Turn the records of a chunk into batches, in their order; they say the same as ``parse_chunk``."""
     fields = plain_fields(context)
-    if not fields or chunk.oversize_bytes:
+    if not fields or chunk.oversize_bytes or not chunk.data:
         return [parse_chunk(chunk, context)]
     lines = _Lines.read(chunk, fields, _block_size(context))
     partial, plain = lines.fit(context)

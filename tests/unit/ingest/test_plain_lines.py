@@ -75,7 +75,7 @@ def test_the_kernel_equals_its_twin(seed: int, whole: bool, step: int) -> None:
     draw = random.Random(seed)
     lists = (_long_list(draw), _long_list(draw), *LISTS)
     lines = [_line(draw, {"a": NUMBERS, "ab": TEXTS, "ids": lists}) for _ in range(draw.randrange(1, 12))]
-    data = b"\n".join(lines) + b"\n" * whole
+    data = b"\n".join(lines) + b"\n" * (whole or not any(lines))  # no chunk is empty
     lines = data.split(b"\n")[: -1 if data.endswith(b"\n") else None]
     n_lines = len(lines)
     start, close, n_ids = (np.zeros(n_lines, np.int64) for _ in range(3))
