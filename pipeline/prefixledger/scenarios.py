@@ -32,7 +32,7 @@ class _Asked:
         events: From event files.
         threads: Of DuckDB; no output depends on it.
         progress: Told of every step where that is this process.
-        engine: What replays the replicas; None where the scenario itself is a task.
+        engine: What replays the replicas and names causes part by part; None where the scenario itself is a task.
     """
 
     workspace: Workspace
