@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from numba import njit
+from prefixledger.replay.jit import kernel, part
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,7 +17,7 @@ ENTRY_COLUMNS = 4
 READY, READABLE = range(2)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@part
 def ends_interval(depth_blocks: int, every_tokens: int, first_tokens: int, block_size: int) -> bool:
     """Say whether an interval ends in the first so many blocks, and not in fewer.
 
@@ -27,7 +27,7 @@ def ends_interval(depth_blocks: int, every_tokens: int, first_tokens: int, block
     return (first_tokens + behind * every_tokens) // block_size == depth_blocks
 
 
-@njit(cache=True, nogil=True, inline="always")
+@part
 def alive(
     entries: NDArray[np.int32],
     row: int,
@@ -42,7 +42,7 @@ def alive(
     return used >= 0 and entries[row, EPOCH] == resets and (ttl_us < 0 or now - at_us[used] <= ttl_us)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@part
 def in_flight(
     entry_ready: NDArray[np.int64], row: int, now: int, depth: int, read_blocks: int, wanted_blocks: int
 ) -> bool:
@@ -56,7 +56,7 @@ def in_flight(
     return now < entry_ready[row, READABLE] and read_blocks < depth <= wanted_blocks
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_parents(
     parent: NDArray[np.int64],
     is_entry: NDArray[np.int32],
@@ -80,7 +80,7 @@ def find_parents(
         nearest[block] = found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_ends(
     parent: NDArray[np.int64],
     block: NDArray[np.int64],
@@ -113,7 +113,7 @@ def find_ends(
             down -= 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def served_before(
     parent: NDArray[np.int64],
     last_block: NDArray[np.int64],

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from numba import njit
-
 from prefixledger.replay.hosted_entries_kernel import (
     EPOCH,
     MARK,
@@ -17,6 +15,7 @@ from prefixledger.replay.hosted_entries_kernel import (
     ends_interval,
     in_flight,
 )
+from prefixledger.replay.jit import kernel
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,7 +37,7 @@ STATE_COLUMNS = 2
 _NO_TIME = -(1 << 63)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def replay_hosted(
     at_us: NDArray[np.int64],
     replica: NDArray[np.int32],
