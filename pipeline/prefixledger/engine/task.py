@@ -107,6 +107,11 @@ def bounded(memory_bytes: int | None, doing: str) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_DATA, before)
 
 
+def limited() -> bool:
+    """Return whether this process may take only so much memory now; under a limit no compiler starts."""
+    return resource.getrlimit(resource.RLIMIT_DATA)[0] != resource.RLIM_INFINITY
+
+
 def _data_bytes() -> int:
     """Return the private writable memory of this process, as the kernel counts it against the limit."""
     for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
