@@ -79,3 +79,14 @@ def slow(shared: object, item: int) -> tuple[int, int]:  # noqa: ARG001
     """Return the item and the process, after a while."""
     time.sleep(0.4)
     return item, os.getpid()
+
+
+def read_rows(shared: str, n_bytes: int) -> int:
+    """Read a table by a kernel and by Arrow, which begin with more than they need, and find room for so much beside it."""
+    import pyarrow.parquet as pq
+
+    from prefixledger.index.key_map import KeyMap
+
+    numbered = KeyMap().number(np.ones((3, 2), np.uint64), np.ones(3, np.bool_))
+    read = pq.ParquetFile(shared).read()
+    return int(numbered.max()) + len(read) + 0 * np.empty(n_bytes, np.uint8).size

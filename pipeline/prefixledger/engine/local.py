@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from prefixledger.engine.base import Engine, LostError, Work
-from prefixledger.engine.task import Done, keep, run_task
+from prefixledger.engine.task import BOUNDED_ENVIRONMENT, Done, environment, keep, run_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -94,11 +94,12 @@ class LocalEngine(Engine):
         if self._in_threads(work):
             return self._pool(work).submit(run_task, function, held, item)
         given = (function, held, item, work.doing, self.task_memory_bytes)
-        try:
-            return self._pool(work).submit(_in_process, *given)
-        except BrokenProcessPool:
-            self._processes = None
-            return self._pool(work).submit(_in_process, *given)
+        with environment({} if self.task_memory_bytes is None else BOUNDED_ENVIRONMENT):
+            try:
+                return self._pool(work).submit(_in_process, *given)
+            except BrokenProcessPool:
+                self._processes = None
+                return self._pool(work).submit(_in_process, *given)
 
     def _pool(self, work: Work) -> Executor:
         if self._in_threads(work):

@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import pickle
 import warnings
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prefixledger import __version__
 from prefixledger.engine.base import Engine, LostError, Work
-from prefixledger.engine.task import Done, keep, run_task
+from prefixledger.engine.task import BOUNDED_ENVIRONMENT, Done, environment, keep, run_task
 from prefixledger.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",  # nothing is told to anybody
@@ -47,7 +46,7 @@ class RayEngine(Engine):
         Raises:
             UsageError: Ray is not installed, the cluster cannot be reached, or it runs another version of this program.
         """
-        with _environment({**_QUIET, **({} if address else _ALONE)}):
+        with environment({**_QUIET, **({} if address else _ALONE)}):
             self._ray = _import_ray()
             self._mine = not self._ray.is_initialized()
             if self._mine:
@@ -62,7 +61,7 @@ class RayEngine(Engine):
             raise
         options: dict[str, Any] = {"num_cpus": 1, "max_retries": 0}
         if task_memory_bytes is not None:
-            options["memory"] = task_memory_bytes
+            options |= {"memory": task_memory_bytes, "runtime_env": {"env_vars": BOUNDED_ENVIRONMENT}}
         self._task = self._ray.remote(_on_worker).options(**options)
         if self._mine and address is None:
             self._warming = [
@@ -177,18 +176,6 @@ class RayEngine(Engine):
             f"{lost}; if the machine ran out of memory, --task-memory keeps more of it free for each task; what is done is kept, "
             "and the same command goes on from there"
         )
-
-
-@contextmanager
-def _environment(values: dict[str, str]) -> Iterator[None]:
-    """Set variables that are not set, for what is started meanwhile."""
-    added = {name: value for name, value in values.items() if name not in os.environ}
-    os.environ.update(added)
-    try:
-        yield
-    finally:
-        for name in added:
-            os.environ.pop(name, None)
 
 
 def _import_ray() -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 from prefixledger.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
+BOUNDED_ENVIRONMENT = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+"""For processes whose tasks are bounded: Arrow's own allocator takes 1 GiB at once to read any table, and looks here when it begins."""
 _kept: dict[str, Any] = {}
 """What the last task of this process was given to share; tasks of one stage follow each other."""
 
@@ -89,7 +90,7 @@ def bounded(memory_bytes: int | None, doing: str) -> Iterator[None]:
     if memory_bytes is None:
         yield
         return
-    _without_arenas()
+    _load_libraries()
     before = resource.getrlimit(resource.RLIMIT_DATA)
     most = _data_bytes() + memory_bytes
     hard = before[1]
@@ -112,6 +113,27 @@ def limited() -> bool:
     return resource.getrlimit(resource.RLIMIT_DATA)[0] != resource.RLIM_INFINITY
 
 
+def _load_libraries() -> None:
+    """Load what tasks use and what is no work of theirs: 100 MiB, and a BLAS that gets no memory waits for it for ever."""
+    import numba.core.registry  # noqa: PLC0415  # tasks without a limit load what they use
+    import pyarrow.parquet  # noqa: F401, PLC0415
+    import scipy.linalg  # noqa: F401, PLC0415
+
+    numba.core.registry.cpu_target.target_context.refresh()
+
+
+@contextmanager
+def environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Set variables that are not set, for processes that are started meanwhile."""
+    added = {name: value for name, value in values.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
+
+
 def _data_bytes() -> int:
     """Return the private writable memory of this process, as the kernel counts it against the limit."""
     for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
@@ -120,14 +142,7 @@ def _data_bytes() -> int:
     return 0  # a kernel without it enforces nothing either
 
 
-def _without_arenas() -> None:
-    """Let Arrow take memory as it needs it: its own allocator reserves 1 GiB at a time, which counts as taken."""
-    if "pyarrow" in sys.modules:
-        import pyarrow as pa  # noqa: PLC0415  # a task that reads no table does not pay for it
-
-        pa.set_memory_pool(pa.system_memory_pool())
-
-
 def _out_of_memory(error: Exception) -> bool:
-    """Return whether memory ran out; DuckDB has an exception of its own for it."""
-    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryException"
+    """Return whether memory ran out; DuckDB has an exception of its own for it, and Arrow fails to start threads."""
+    told = type(error).__name__ == "OutOfMemoryException" or "Failed to launch worker thread" in str(error)
+    return isinstance(error, MemoryError) or told

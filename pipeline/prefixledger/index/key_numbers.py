@@ -27,8 +27,10 @@ MOST_PARTS = 255
 """So that the part of a key is one byte, which is sorted in one pass."""
 MOST_AT_ONCE = 1 << 24
 """Blocks of sources that are numbered together by parts: half a GB of keys, parents and first uses in this process."""
+_TASK_BYTES = 96 << 20
+"""What a task takes whatever it numbers, most of it to read the stored index."""
 _TASK_BYTES_A_KEY = 96
-"""What a task holds for a key that is its own: the key twice, its slots at the worst, and three numbers."""
+"""What it holds for a key that is its own: the key twice, its slots at the worst, and three numbers."""
 
 
 def numbers_by_parts(blocks: int, engine: Engine) -> bool:
@@ -194,9 +196,12 @@ def at_once(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
 
 
 def parts_for(engine: Engine, keys: int) -> int:
-    """Return one part a worker, or as many as it takes for each to fit into the memory of a task, with the half of it to spare."""
+    """Return one part a worker, or as many as it takes for each to fit into the memory of a task."""
     memory = engine.task_memory_bytes
-    fit = 1 if memory is None else -(-2 * _TASK_BYTES_A_KEY * keys // memory)
+    fit = 1
+    if memory is not None:
+        room = max(memory - _TASK_BYTES, memory // 4)
+        fit = -(-_TASK_BYTES_A_KEY * keys // room)
     return min(max(engine.workers, fit), MOST_PARTS)
 
 

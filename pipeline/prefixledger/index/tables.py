@@ -119,7 +119,7 @@ def read_blocks(paths: Sequence[Path], *, keys: bool = True) -> Blocks:
 
 def read_keys(path: Path) -> Iterator[NDArray[np.uint64]]:
     """Yield uint64[k, 2], the keys of one file of blocks, some at a time."""
-    for batch in pq.ParquetFile(path).iter_batches(_KEYS_AT_ONCE, columns=["key"]):
+    for batch in pq.ParquetFile(path).iter_batches(_KEYS_AT_ONCE, columns=["key"], use_threads=False):
         yield _key_words(pa.chunked_array([batch["key"]]))
 
 

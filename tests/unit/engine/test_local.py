@@ -6,6 +6,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import engine_tasks as tasks
@@ -79,14 +81,21 @@ def test_a_task_takes_no_more_memory_than_it_may(tmp_path: Path) -> None:
     What fits passes, what does not is told, and the next may pass again; of a file that is too large the system's own error
     comes back, by which the command tells that the disk is full.
     """
-    with LocalEngine(2, 64 << 20) as engine:
+    with LocalEngine(2, 1280 << 20) as engine:
         log = list(range(1_000))
         seen = list(engine.map(THREADS, tasks.where, range(8), log))
         seen += engine.map(THREADS, tasks.where, range(8), log)
         assert len({process for process, _ in seen}) == len(set(seen)) <= 2
         assert list(engine.map(THREADS, tasks.fill, [1 << 20] * 3)) == [1 << 20] * 3
-        with pytest.raises(UsageError, match="a task that tries needs more than the 64 MiB that it may take"):
-            list(engine.map(THREADS, tasks.fill, [1 << 20, 1 << 28, 1 << 20]))
+        pq.write_table(pa.table({"a": range(5)}), tmp_path / "a.parquet")
+        assert list(engine.map(THREADS, tasks.read_rows, [600 << 20] * 2, str(tmp_path / "a.parquet"))) == [
+            5,
+            5,
+        ]
+        with pytest.raises(
+            UsageError, match="a task that tries needs more than the 1,280 MiB that it may take"
+        ):
+            list(engine.map(THREADS, tasks.fill, [1 << 20, 1 << 31, 1 << 20]))
         assert list(engine.map(THREADS, tasks.fill, [1 << 20] * 2)) == [1 << 20] * 2
         with pytest.raises(OSError, match="File too large") as full:
             list(engine.map(THREADS, tasks.write, [10, 1_000, 20], str(tmp_path)))

@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import engine_tasks as tasks
@@ -122,9 +124,11 @@ def test_a_lost_object(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("cluster")
-def test_memory_is_bounded_per_task() -> None:
+def test_memory_is_bounded_per_task(tmp_path: Path) -> None:
     """What fits passes; what does not is told, with the option that gives more; nobody has more than there is."""
+    pq.write_table(pa.table({"a": range(5)}), tmp_path / "a.parquet")
     with open_engine(RAY, task_memory="64MiB") as engine:
+        assert list(engine.map(TRY, tasks.read_rows, range(3), str(tmp_path / "a.parquet"))) == [5] * 3
         assert list(engine.map(TRY, tasks.fill, [1 << 20] * 3)) == [1 << 20] * 3
         with pytest.raises(UsageError, match="a task that tries needs more than the 64 MiB that it may take"):
             list(engine.map(TRY, tasks.fill, [1 << 20, 1 << 28, 1 << 20]))
