@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from prefixledger.attribute.change_points import ENOUGH_SLICES
 from prefixledger.attribute.incidents import Clock, happenings, incidents, routing_changes
@@ -29,7 +28,6 @@ from prefixledger.schema import CAUSES
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
-    from pathlib import Path
 
     from prefixledger.attribute.investigated import Incident, Matched, Nearby
     from prefixledger.attribute.series import Found, Series
@@ -112,8 +110,10 @@ def investigate(
         )
     folder = workspace.replay(name)
     scenario = read_scenario(folder)
-    with Session(threads) as session:
-        _bind(session, workspace, folder, scenario)
+    if not (folder / "lookups.parquet").is_file():
+        raise UsageError(f"replay {folder.name!r} has no books", hint="run prefixledger replay again")
+    with Session(threads, {file: folder / f"{file}.parquet" for file in _FILES}) as session:
+        _bind(session, workspace, scenario)
         parameters: dict[str, object] = {"from_us": window.from_us, "to_us": window.to_us, "slot_us": SLOT_US}
         session.run(_BEFORE_PRICES, parameters)
         prices = price_tables(session.table("uses"), scenario)
@@ -129,10 +129,7 @@ def investigate(
         return _look(session, name, scenario, _Asked(window, clock, width_us, at))
 
 
-def _bind(session: Session, workspace: Workspace, folder: Path, scenario: Scenario) -> None:
-    if not (folder / "lookups.parquet").is_file():
-        raise UsageError(f"replay {folder.name!r} has no books", hint="run prefixledger replay again")
-    session.bind({file: pq.read_table(folder / f"{file}.parquet") for file in _FILES})
+def _bind(session: Session, workspace: Workspace, scenario: Scenario) -> None:
     session.bind({"requests": read_requests(workspace, scenario)})
     told = load(workspace, columns=["cache_salt", "session_id", *_OF_LIVES], keys=False).requests
     told = told.append_column("request_row", pa.array(range(len(told)), pa.int64()))
