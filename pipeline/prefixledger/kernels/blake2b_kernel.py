@@ -6,7 +6,6 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
 from prefixledger.errors import InternalError
 from prefixledger.kernels.arrays import read_only
@@ -21,6 +20,7 @@ from prefixledger.kernels.blake2b_compress_kernel import (
     IV_7,
     compress,
 )
+from prefixledger.kernels.jit import made_of_parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ _LAST = np.uint64(0xFFFFFFFFFFFFFFFF)
 _NARROW = np.uint64(0xFFFFFFFF)
 
 
-@njit(cache=True, nogil=True)
+@made_of_parts
 def _key_digests(parent, label_hi, label_lo, root_keys, keys):  # type: ignore[no-untyped-def]
     """Chain keys down a forest: key = BLAKE2b-128(key of the parent, 16 bytes || label, high half first, 16 bytes).
 
@@ -70,7 +70,7 @@ def _key_digests(parent, label_hi, label_lo, root_keys, keys):  # type: ignore[n
         keys[block, 1] = digest[1]
 
 
-@njit(cache=True, nogil=True)
+@made_of_parts
 def _token_digests(tokens, offsets, block_size, block_offsets, label_hi, label_lo):  # type: ignore[no-untyped-def]
     """Hash every full block of token ids, 4 bytes an id, or 8 where an id of the block does not fit in 4.
 

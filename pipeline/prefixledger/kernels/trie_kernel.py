@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from prefixledger.kernels.jit import made_of_parts
 from prefixledger.kernels.siphash_kernel import siphash
 
 _ONE = np.uint64(1)
@@ -12,7 +12,7 @@ _NODE_MASK = np.uint64((1 << 40) - 1)  # a slot is 24 bits of hash over 40 bits 
 _TAG_MASK = np.uint64(((1 << 24) - 1) << 40)
 
 
-@njit(cache=True, nogil=True)
+@made_of_parts
 def walk_rows(  # type: ignore[no-untyped-def]
     root, offsets, rows_hi, rows_lo, wide, first_row,
     parent, label_hi, label_lo, hint, forked, root_hint, root_forked, table, secret, count, used, last,
@@ -126,7 +126,7 @@ def walk_rows(  # type: ignore[no-untyped-def]
     return root.shape[0], count, used
 
 
-@njit(cache=True, nogil=True)
+@made_of_parts
 def refill_table(parent, label_hi, label_lo, old_table, table, secret):  # type: ignore[no-untyped-def]
     """Enter the nodes of one table into a larger, empty one. O(slots) expected.
 

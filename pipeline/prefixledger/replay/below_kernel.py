@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from prefixledger.kernels.jit import part
 from prefixledger.replay.extent_pool_kernel import ADMITS, ADMITTED, BLANK, FREE, NOW, REMOVED, REPLICA
-from prefixledger.replay.jit import part
 from prefixledger.replay.slots_kernel import (
     COMING,
     DEPTH,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from prefixledger.kernels.jit import part
 from prefixledger.replay.extent_lists_kernel import (
     BELOW,
     CHAIN,
@@ -47,7 +48,6 @@ from prefixledger.replay.extent_lists_kernel import (
     unlink_use,
 )
 from prefixledger.replay.extent_pool_kernel import ADMITS, ADMITTED, BLANK, FREE, REMOVED, REPLICA
-from prefixledger.replay.jit import part
 
 if TYPE_CHECKING:
     import numpy as np

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from prefixledger.kernels.jit import kernel, part
 from prefixledger.replay.extent_lists_kernel import LENGTH, STAMP, empty_tables
-from prefixledger.replay.jit import kernel, part
 
 if TYPE_CHECKING:
     import numpy as np

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from prefixledger.kernels.jit import part
 from prefixledger.replay.extent_lists_kernel import heap_drop, heap_push
 from prefixledger.replay.extent_moves_kernel import EPOCH, EXTENTS_FULL, release
 from prefixledger.replay.extent_pool_kernel import FREE, HEAP, PAUSED
-from prefixledger.replay.jit import part
 
 if TYPE_CHECKING:
     import numpy as np

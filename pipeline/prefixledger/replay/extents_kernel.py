@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from prefixledger.kernels.jit import kernel
 from prefixledger.replay.extent_lists_kernel import heap_pop, heap_push, pinned_hits, reaches_a_key
 from prefixledger.replay.extent_moves_kernel import (
     ENTRY,
@@ -46,7 +47,6 @@ from prefixledger.replay.extent_preempt_kernel import (
     make_room,
     plan_growth,
 )
-from prefixledger.replay.jit import kernel
 
 if TYPE_CHECKING:
     import numpy as np

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prefixledger.replay.jit import kernel, part
+from prefixledger.kernels.jit import kernel, part
 
 if TYPE_CHECKING:
     import numpy as np

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from prefixledger.kernels.jit import kernel
 from prefixledger.replay.hosted_entries_kernel import (
     EPOCH,
     MARK,
@@ -15,7 +16,6 @@ from prefixledger.replay.hosted_entries_kernel import (
     ends_interval,
     in_flight,
 )
-from prefixledger.replay.jit import kernel
 
 if TYPE_CHECKING:
     import numpy as np

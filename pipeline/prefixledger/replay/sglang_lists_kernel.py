@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prefixledger.replay.jit import part
+from prefixledger.kernels.jit import part
 
 if TYPE_CHECKING:
     import numpy as np

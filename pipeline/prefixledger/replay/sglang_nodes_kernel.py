@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from prefixledger.kernels.jit import part
 from prefixledger.replay.extent_lists_kernel import heap_push
-from prefixledger.replay.jit import part
 
 if TYPE_CHECKING:
     import numpy as np

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from prefixledger.kernels.jit import part
 from prefixledger.replay.extent_lists_kernel import heap_drop
-from prefixledger.replay.jit import part
 from prefixledger.replay.sglang_flight_kernel import end_computing
 from prefixledger.replay.sglang_nodes_kernel import (
     EVENTS,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from prefixledger.kernels.jit import kernel
 from prefixledger.replay.extent_lists_kernel import heap_pop, heap_push
 from prefixledger.replay.extents_kernel import AS_DECODED, AT_RELEASE, IGNORE
-from prefixledger.replay.jit import kernel
 from prefixledger.replay.sglang_flight_kernel import begin, computing, end_computing, shown_us
 from prefixledger.replay.sglang_moves_kernel import evict, expire, forget_all, insert
 from prefixledger.replay.sglang_nodes_kernel import (

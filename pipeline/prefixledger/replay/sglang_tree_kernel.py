@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prefixledger.replay.jit import part
+from prefixledger.kernels.jit import part
 from prefixledger.replay.sglang_lists_kernel import (
     ABOVE,
     AFTER,

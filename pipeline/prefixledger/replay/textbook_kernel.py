@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prefixledger.replay.jit import kernel
+from prefixledger.kernels.jit import kernel
 
 if TYPE_CHECKING:
     import numpy as np

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from prefixledger.kernels.jit import kernel, part
 from prefixledger.replay.below_kernel import (
     CHUNK,
     KEEPS_OUTPUT,
@@ -43,7 +44,6 @@ from prefixledger.replay.extent_preempt_kernel import (
     plan_growth,
 )
 from prefixledger.replay.extents_kernel import AS_DECODED, AT_RELEASE, NEVER
-from prefixledger.replay.jit import kernel, part
 from prefixledger.replay.slots_kernel import (
     CELLS_FULL,
     COMING,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-from prefixledger.replay.jit import kernel, part
+from prefixledger.kernels.jit import kernel, part
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
