@@ -17,6 +17,7 @@ CHUNK_BYTES: Final = 8 << 20
 _KEPT_OF_OVERSIZE = 600
 _COUNTED_BYTES = 1 << 17
 _LINE_END = ord("\n")
+_NEAR_BYTES = 64  # most lines end in one byte of white space
 _QUOTED_END = re.compile(rb'"|\n')
 _PARTIAL = re.compile(rb"\S{10,40} (std(?:out|err)) P ")
 _PART = re.compile(rb"\S{10,40} (std(?:out|err)) [PF] ?")
@@ -174,14 +175,25 @@ class Chunker:
 
 
 def _whole(data: bytes) -> int:
-    """Step back from the end of some lines over those that are pieces of one which goes on behind them."""
-    end = len(data)
-    while end:
-        start = data.rfind(b"\n", 0, end - 1) + 1
+    """Step back from the end of some lines over those that are pieces of one which goes on behind them.
+
+    Blank lines between them are stepped over, too: pieces are joined over those wherever a chunk ends.
+    """
+    end = at = len(data)
+    while at:
+        at = _text_end(data, at)
+        start = data.rfind(b"\n", 0, at) + 1
         if _PARTIAL.match(data, start, min(end, start + 64)) is None:
             break
-        end = start
+        end = at = start
     return end
+
+
+def _text_end(data: bytes, end: int) -> int:
+    """Return where the last text before a place ends; no byte is copied but the last few, unless those are all blank."""
+    near = data[max(end - _NEAR_BYTES, 0) : end]
+    text = near.rstrip()
+    return end - len(near) + len(text) if text else len(data[:end].rstrip())
 
 
 def _first_oversize(data: bytes, *, quoted: bool) -> int:
@@ -246,7 +258,7 @@ def _as_full(raw: bytes) -> bytes:
 def csv_records(chunk: Chunk) -> Iterator[tuple[int, int, bytes]]:
     """Yield first line, byte offset and bytes of each CSV record; a line end inside quotes belongs to it."""
     if b'"' not in chunk.data:
-        yield from lines(chunk)
+        yield from _lines(chunk)  # no runtime writes CSV, so nothing is put together
         return
     start, line, open_quote = 0, chunk.first_line, False
     for match in _QUOTED_END.finditer(chunk.data):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from prefixledger.ingest.chunks import Chunk, Chunker, csv_records, lines
@@ -66,15 +66,16 @@ def test_the_last_record_may_lack_its_end() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(1, 60), st.integers(1, 5), st.booleans()), max_size=12),
+    st.lists(st.tuples(st.integers(1, 60), st.integers(1, 5), st.booleans(), st.integers(0, 2)), max_size=12),
     st.integers(1, 200),
 )
+@example([(9, 3, False, 1)], 1)
 def test_lines_that_a_runtime_split_are_whole_again(
-    rows: list[tuple[int, int, bool]], chunk_bytes: int
+    rows: list[tuple[int, int, bool, int]], chunk_bytes: int
 ) -> None:
-    """Kubernetes' pieces are joined wherever the chunks end; a line that was not split stays what it is."""
+    """Kubernetes' pieces are joined wherever the chunks end, over blank lines, too; what was not split stays what it is."""
     data, expected, line = b"", [], 1
-    for length, pieces, error in rows:
+    for length, pieces, error, blank in rows:
         stream, text = ("stderr" if error else "stdout"), "x" * length
         at = "2026-11-29T10:00:00.1Z"
         step = -(-length // pieces)
@@ -82,7 +83,15 @@ def test_lines_that_a_runtime_split_are_whole_again(
         expected.append((line, f"{at} {stream} F {text}".encode()))
         for number, part in enumerate(parts):
             data += f"{at} {stream} {'F' if number == len(parts) - 1 else 'P'} {part}\n".encode()
-        line += len(parts)
-    chunker = Chunker(chunk_bytes, quoted=False)
-    chunks = [*chunker.feed(data), *chunker.finish(cut=False)]
+            data += b" \n" * blank
+        line += len(parts) * (1 + blank)
+    chunks = _chunks(data, 1 + chunk_bytes // 2, chunk_bytes, quoted=False)
     assert [(number, raw) for chunk in chunks for number, _, raw in lines(chunk)] == expected
+
+
+def test_rows_are_not_put_together() -> None:
+    """What looks like a piece is a row of CSV, with quotes in its chunk and without."""
+    piece = b"2026-11-29T10:00:00.1Z stdout P x,1"
+    for other in (b"a,1", b'"a",1'):
+        found = csv_records(Chunk(b"\n".join([piece, piece, other]), 1, 0))
+        assert [raw for _, _, raw in found] == [piece, piece, other]
