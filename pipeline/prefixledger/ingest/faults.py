@@ -37,7 +37,12 @@ def why_broken(raw: bytes, error: orjson.JSONDecodeError, *, cut: bool) -> str:
 
     Returns:
         The reason for the reject; it names a position, never the text.
+
+    Raises:
+        MemoryError: The parser lacked memory, 12 bytes for each of the text: nothing is known of the record.
     """
+    if "Not enough memory" in str(error):
+        raise MemoryError(str(error))
     if b"\0" in raw:
         return f"NUL byte: at byte {raw.index(0)}"
     try:

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ingest_support import closes, ingest, mooncake, write_lines
+from prefixledger.engine.task import run_task
+from prefixledger.errors import UsageError
 from prefixledger.ingest import TooManyRejectsError
+from prefixledger.ingest.chunks import Chunk
+from prefixledger.ingest.pieces import parse_piece
+from prefixledger.ingest.reader import Context
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -267,3 +272,15 @@ def test_a_list_that_lost_its_end_is_read_to_its_last_whole_element(tmp_path: Pa
     assert (result.account.kept, len(result.rejects), result.account.records) == (whole, 1, whole + 1)
     assert [row["reason"] for row in result.rejects] == ["truncated last line"]
     assert result.account.truncated_at == result.rejects[0]["byte_offset"]
+
+
+def test_a_line_that_finds_no_memory_is_not_broken() -> None:
+    """The parser wants 12 bytes for each of a line and tells a lack like a line that is no JSON: the task ends, no record is lost."""
+    line = b'{"timestamp":1,"input_length":9,"output_length":1,"hash_ids":[1],"more":"%b"}' % (
+        b"x" * 9_000_000
+    )
+    context = Context("mooncake", "a.jsonl", "json", fallback_block_size=16)
+    kept = run_task(parse_piece, context, Chunk(line, 1, 0), memory_bytes=512 << 20).result
+    assert [len(batch.rows) for batch in kept] == [1]
+    with pytest.raises(UsageError, match="needs more than the 64 MiB"):
+        run_task(parse_piece, context, Chunk(line, 1, 0), memory_bytes=64 << 20)
