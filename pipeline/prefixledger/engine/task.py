@@ -108,11 +108,6 @@ def bounded(memory_bytes: int | None, doing: str) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_DATA, before)
 
 
-def limited() -> bool:
-    """Return whether this process may take only so much memory now; under a limit no compiler starts."""
-    return resource.getrlimit(resource.RLIMIT_DATA)[0] != resource.RLIM_INFINITY
-
-
 def _load_libraries() -> None:
     """Load what tasks use and what is no work of theirs: 100 MiB, and a BLAS that gets no memory waits for it for ever."""
     import numba.core.registry  # noqa: PLC0415  # tasks without a limit load what they use

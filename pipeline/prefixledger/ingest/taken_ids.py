@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from prefixledger.engine.task import limited
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -39,16 +37,13 @@ class TakenIds:
 
     @classmethod
     def of(cls, chunk: Chunk, context: Context) -> TakenIds | None:
-        """Take the ids of a mapped log; None where it has none, or they do not stand in a field of their own.
-
-        None also in a task whose memory is limited.
-        """
+        """Take the ids of a mapped log; None where it has none, or they do not stand in a field of their own."""
         plan = context.plan
         if plan is None or plan.path is None or plan.path_kind not in ("block_ids", "token_ids"):
             return None
         source = plan.path.source
         alone = [one.source for one in plan.columns].count(source) == 1 and len(plan.path.steps) < 2  # noqa: PLR2004
-        if not alone or limited():  # the same rows without it, and numba takes more than most limits leave
+        if not alone:
             return None
         from prefixledger.kernels.id_lists_kernel import take_id_lists  # noqa: PLC0415  # logs without ids need no numba
 

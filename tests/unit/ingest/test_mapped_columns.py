@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from prefixledger.ingest import mapped_columns, parse, taken_ids
+from prefixledger.ingest import mapped_columns, parse
 from prefixledger.ingest.batch import Batch
 from prefixledger.ingest.chunks import Chunk, lines
 from prefixledger.ingest.overrides import Overrides
@@ -215,15 +215,3 @@ def test_what_is_plain_is_read_as_columns(monkeypatch: pytest.MonkeyPatch) -> No
     assert [reason for _, reason, _ in batch.rejects] == ["wrong type: block ids holds a boolean"]
     assert (list(batch.id_counts), list(batch.ids)) == ([2, 2, 2], [0, 1, 0, 1, 7, 8])
     assert (batch.fit.floor, batch.fit.ceil) == (2, 1)
-
-
-def test_under_a_limit_of_memory_no_compiler_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A task that may take little leaves the ids in their lines: numba under a limit neither ends nor fails."""
-    plan = MapPlan(
-        (("started_at", FieldPlan("t", ("t",), "ms")),), (), (), "block_ids", FieldPlan("ids", ("ids",))
-    )
-    context = Context("mapped", "log.jsonl", "json", plan=plan)
-    chunk = Chunk(b'{"t":1,"ids":[1,2]}\n', 1, 0)
-    assert taken_ids.TakenIds.of(chunk, context) is not None
-    monkeypatch.setattr(taken_ids, "limited", lambda: True)
-    assert taken_ids.TakenIds.of(chunk, context) is None
