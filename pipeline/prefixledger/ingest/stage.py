@@ -359,9 +359,12 @@ class _Call:
         )
         manifest.note(account)
         self.accounts.append(account)
-        as_what = "" if known.path == account.path else f" as {known.path}"
+        # Whoever runs a command again reads of a log that is there, and not of 34,446 records that are wrong with it.
+        same = known.path == account.path
+        what = "seen before" if same else f"seen before as {known.path}"
+        are = "are there and count once" if same else "are duplicates"
         self.messages.append(
-            f"{account.path}: seen before{as_what}, its {known.records:,} records are duplicates (--force reads it again)"
+            f"{account.path}: {what}, its {known.records:,} records {are} (--force reads it again)"
         )
 
     def _report(self, stream: Stream, collected: Collected) -> None:

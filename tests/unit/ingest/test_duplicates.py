@@ -50,7 +50,10 @@ def test_a_file_given_twice_changes_only_the_duplicate_count(tmp_path: Path) -> 
     assert [a.seen_before for a in twice.summary.inputs] == [False, True, True]
     assert once.manifest["sources"] == twice.manifest["sources"]
     assert len(again.manifest["history"]) == 2
-    assert any("seen before" in message and "31 records" in message for message in again.summary.messages)
+    same, named = (message for message in twice.summary.messages if "seen before" in message)
+    assert "seen before, its 31 records are there and count once" in same
+    assert f"seen before as {path.name}, its 31 records are duplicates" in named
+    assert named in again.summary.messages
     assert closes(twice.summary)
 
 
