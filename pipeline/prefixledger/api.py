@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack
 from importlib.resources import as_file
 from pathlib import Path
@@ -379,13 +380,15 @@ def demo(
     Raises:
         UsageError: The workspace holds other logs, or a foreign file is in the way.
     """
+    from prefixledger.loading import load_report
     from prefixledger.objects import is_url
     from prefixledger.resources import resource_dir
     from prefixledger.samples import demo_log
 
     if is_url(workspace):
         raise UsageError("the demo makes its workspace on this machine", hint="give a folder as --workspace")
-    story = demo_log(Path(workspace), progress, force=force)
+    alone = (jobs or len(os.sched_getaffinity(0))) == 1
+    story = demo_log(Path(workspace), progress, force=force, meanwhile=None if alone else load_report)
     samples = resource_dir("sample_traces")
     with as_file(samples / "story.map.toml") as columns, as_file(samples / "story.scenario.toml") as fleet:
         return report(

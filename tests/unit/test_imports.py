@@ -52,7 +52,7 @@ LAYERS = (
     {"outcomes"},
     {"scenarios"},
     {"stages"},
-    {"reference"},
+    {"reference", "loading"},
     {"whatif", "investigate", "compare", "prune", "reports_index", "trace_export"},
     {"doctor"},
     {"api"},

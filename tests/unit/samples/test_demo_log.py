@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -97,6 +99,40 @@ def test_a_demo_that_was_cut_off_can_run_again(tmp_path: Path, monkeypatch: pyte
     before = log.stat().st_ino
     assert log.read_text(encoding="utf-8") == '{"id":"req-000000"}\n'
     assert samples.demo_log(tmp_path, SILENT).stat().st_ino == before
+
+
+@pytest.mark.parametrize("fault", ["", "raise SystemExit(1)", "raise OSError"])
+def test_another_process_writes_it_where_there_is_work_meanwhile(
+    fault: str, tmp_path: Path, written: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where that process fails, this one writes the log, over what is half there."""
+    source = f"def write(path):\n    path.write_text('beside')\n    {fault}\n"
+    (tmp_path / "story.py").write_text(source, encoding="utf-8")
+    monkeypatch.setattr(samples, "resource_dir", lambda _: tmp_path)
+    done: list[str] = []
+    log = samples.demo_log(tmp_path / "demo", SILENT, meanwhile=lambda: done.append("meanwhile"))
+    assert done == ["meanwhile"]
+    assert log.read_text(encoding="utf-8") == ('{"id":"req-000000"}\n' if fault else "beside")
+    assert written == ([log] if fault else [])
+    assert samples.demo_log(tmp_path / "demo", SILENT, meanwhile=lambda: pytest.fail("it is there")) == log
+
+
+def test_an_interruption_ends_the_other_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would write into a folder that the next demo makes anew."""
+    source = "import os, time\ndef write(path):\n    path.with_name('pid').write_text(str(os.getpid()))\n    path.touch()\n    time.sleep(60)\n"
+    (tmp_path / "story.py").write_text(source, encoding="utf-8")
+    monkeypatch.setattr(samples, "resource_dir", lambda _: tmp_path)
+    log = tmp_path / "demo" / "logs" / "story.jsonl"
+
+    def interrupt() -> None:
+        while not log.exists():
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        samples.demo_log(tmp_path / "demo", SILENT, meanwhile=interrupt)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(log.with_name("pid").read_text(encoding="utf-8")), 0)
 
 
 def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
