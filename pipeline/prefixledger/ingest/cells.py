@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from prefixledger.ingest.fields import checked_count, checked_number, shown, wrong_type
+from prefixledger.ingest.json_text import loads
 from prefixledger.ingest.records import BadRecordError, Image, TextPart
 from prefixledger.ingest.times import LAST_ABSOLUTE_US, clock_us, iso_us
 
@@ -151,7 +152,7 @@ def cell_images(value: Any, name: str) -> tuple[Image, ...]:
     """
     if isinstance(value, str):
         try:
-            value = orjson.loads(value)
+            value = loads(value)
         except orjson.JSONDecodeError:
             raise BadRecordError(f"broken JSON: {name}") from None
     if not isinstance(value, list):
@@ -179,7 +180,7 @@ def cell_parts(value: Any, name: str, prompt_tokens: int | None) -> tuple[TextPa
     """
     if isinstance(value, str):
         try:
-            value = orjson.loads(value)
+            value = loads(value)
         except orjson.JSONDecodeError:
             raise BadRecordError(f"broken JSON: {name}") from None
     if not isinstance(value, list):
@@ -214,7 +215,7 @@ def _list_in_text(text: str, name: str) -> list[Any]:
     stripped = text.strip()
     try:
         if stripped.startswith("[") and "," in stripped:
-            return list(orjson.loads(stripped))
+            return list(loads(stripped))
         return [int(item) for item in _SEPARATORS.split(stripped.strip("[]()").strip()) if item]
     except (ValueError, TypeError):
         raise wrong_type(name, text, "a list of numbers") from None

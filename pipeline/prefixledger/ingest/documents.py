@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
+from prefixledger.ingest.json_text import loads
 from prefixledger.ingest.streams import captured_answers, is_capture
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def json_values(data: bytes) -> Iterator[Any]:
         yield from captured_answers(data)
         return
     try:
-        value = orjson.loads(data)
+        value = loads(data)
     except orjson.JSONDecodeError as error:
         yield from _elements(data, error) if data.lstrip()[:1] == b"[" else _concatenated(data)
         return
@@ -66,7 +67,7 @@ def _concatenated(data: bytes) -> Iterator[Any]:
 
 def _piece(data: bytes, start: int, end: int) -> Any:
     try:
-        return orjson.loads(data[start:end])
+        return loads(data[start:end])
     except orjson.JSONDecodeError as error:
         return Broken(start, end, error)
 
@@ -79,7 +80,7 @@ def _elements(data: bytes, error: orjson.JSONDecodeError) -> Iterator[Any]:
         begin = _BLANK.match(text, at).end()  # type: ignore[union-attr]  # it matches nothing as well
         try:
             _, at = _SCANNER.raw_decode(text, begin)
-            value = orjson.loads(text[begin:at].encode("utf-8", "surrogateescape"))
+            value = loads(text[begin:at].encode("utf-8", "surrogateescape"))
         except (ValueError, RecursionError):
             break
         if _END.match(text, at) is None:

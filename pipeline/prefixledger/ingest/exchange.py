@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from prefixledger.ingest.json_text import loads
 from prefixledger.ingest.streams import STREAM, is_event, joined_answer, looks_like_sse, sse_events
 from prefixledger.ingest.usage import usage_dialect
 
@@ -118,7 +119,7 @@ def decoded(value: Any) -> Any:
     if isinstance(value, str):
         if value.lstrip()[:1] in _FIRST_CHARACTERS:
             try:
-                value = orjson.loads(value)
+                value = loads(value)
             except orjson.JSONDecodeError:
                 return value
         elif looks_like_sse(value):

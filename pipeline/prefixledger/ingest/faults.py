@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from prefixledger.ingest.json_text import end_without_memory
+
 if TYPE_CHECKING:
     import orjson
 
@@ -39,10 +41,9 @@ def why_broken(raw: bytes, error: orjson.JSONDecodeError, *, cut: bool) -> str:
         The reason for the reject; it names a position, never the text.
 
     Raises:
-        MemoryError: The parser lacked memory, 12 bytes for each of the text: nothing is known of the record.
+        MemoryError: The parser lacked memory: nothing is known of the record.
     """
-    if "Not enough memory" in str(error):
-        raise MemoryError(str(error))
+    end_without_memory(error)
     if b"\0" in raw:
         return f"NUL byte: at byte {raw.index(0)}"
     try:

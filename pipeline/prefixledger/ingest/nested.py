@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from prefixledger.ingest.fields import MAX_TEXT
+from prefixledger.ingest.json_text import loads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +27,7 @@ def decoded(value: Any) -> Any:
     """
     if isinstance(value, str) and value.lstrip()[:1] in _BRACKETS:
         try:
-            return orjson.loads(value)
+            return loads(value)
         except orjson.JSONDecodeError:
             return value
     if (

@@ -15,6 +15,7 @@ from prefixledger.ingest.digests import line_digest
 from prefixledger.ingest.documents import Broken, json_values
 from prefixledger.ingest.faults import TRUNCATED, why_broken
 from prefixledger.ingest.formats import reader_named
+from prefixledger.ingest.json_text import loads
 from prefixledger.ingest.mapped_columns import MappedColumns, in_columns
 from prefixledger.ingest.records import UNFORESEEN, BadRecordError, Reject, Row, Skip
 from prefixledger.ingest.redact import redact
@@ -68,7 +69,7 @@ def unprefixed(raw: bytes) -> bytes:
 def _unwrapped(raw: bytes) -> bytes:
     """Return the line that Docker wrapped, if it is a JSON object with or without a prefix."""
     try:
-        line = str(orjson.loads(raw)["log"]).strip().encode()
+        line = str(loads(raw)["log"]).strip().encode()
     except (orjson.JSONDecodeError, UnicodeEncodeError):
         return raw
     match = _PREFIX.match(line)

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import orjson
 
+from prefixledger.ingest.json_text import loads
+
 _STRING: Final = re.compile(r"""'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*\"""", re.DOTALL)
 _TOKENS: Final = re.compile(
     r"""(?P<string>'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*")|(?P<open>[\[({])|(?P<close>[\])}])|(?P<comma>,)""",
@@ -48,7 +50,7 @@ def literal(text: str) -> Any:
 def numbers(text: str) -> list[int] | None:
     """Return a list such as ``[1, 2]``; JSON reads it 20 times as fast as Python does."""
     try:
-        value = orjson.loads(text)
+        value = loads(text)
     except orjson.JSONDecodeError:
         return None
     return value if isinstance(value, list) else None

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from prefixledger.ingest.json_text import loads
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
@@ -38,7 +40,7 @@ def sse_events(text: str) -> Iterator[Any]:
             yield data
             continue
         try:
-            yield orjson.loads(data)
+            yield loads(data)
         except orjson.JSONDecodeError:
             continue
 

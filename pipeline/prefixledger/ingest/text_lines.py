@@ -9,6 +9,7 @@ from typing import Final
 
 import orjson
 
+from prefixledger.ingest.json_text import loads
 from prefixledger.ingest.records import BadRecordError
 from prefixledger.ingest.times import iso_us
 from prefixledger.ingest.years import NOMINAL_YEAR
@@ -39,7 +40,7 @@ def plain_line(raw: bytes) -> Line:
     text = raw.decode("utf-8", "replace")
     if raw.startswith(_DOCKER):
         try:
-            held = orjson.loads(raw)
+            held = loads(raw)
             text, at_us = str(held["log"]), _iso(str(held.get("time", "")))
             partial = not text.endswith("\n")
         except (orjson.JSONDecodeError, KeyError, TypeError):

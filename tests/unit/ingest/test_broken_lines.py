@@ -12,7 +12,9 @@ from prefixledger.engine.task import run_task
 from prefixledger.errors import UsageError
 from prefixledger.ingest import TooManyRejectsError
 from prefixledger.ingest.chunks import Chunk
+from prefixledger.ingest.parse import parse_values
 from prefixledger.ingest.pieces import parse_piece
+from prefixledger.ingest.plan import FieldPlan, MapPlan
 from prefixledger.ingest.reader import Context
 
 if TYPE_CHECKING:
@@ -284,3 +286,10 @@ def test_a_line_that_finds_no_memory_is_not_broken() -> None:
     assert [len(batch.rows) for batch in kept] == [1]
     with pytest.raises(UsageError, match="needs more than the 64 MiB"):
         run_task(parse_piece, context, Chunk(line, 1, 0), memory_bytes=64 << 20)
+    plan = MapPlan((("started_at", FieldPlan("t", ("t",), "ms")),), (), (), "text", FieldPlan("p", ("p",)))
+    cells = Context("mapped", "a.parquet", "table", plan=plan)
+    prompt = '[{"role":"user","content":"%s"}]' % ("x" * 9_000_000)
+    with pytest.raises(UsageError, match="needs more than the 64 MiB"):  # not one message of plain text
+        run_task(
+            lambda *_: parse_values([(1, {"t": 1, "p": prompt})], cells), None, None, memory_bytes=64 << 20
+        )

@@ -13,6 +13,7 @@ from prefixledger.ingest.chunks import CHUNK_BYTES, Chunker
 from prefixledger.ingest.container import Stream
 from prefixledger.ingest.exchange import Exchange, usage_of
 from prefixledger.ingest.fields import mapping, maybe_text, required
+from prefixledger.ingest.json_text import loads
 from prefixledger.ingest.reader import FormatInfo
 from prefixledger.ingest.records import BadRecordError, Row, Skip
 from prefixledger.ingest.sources import named_source
@@ -136,7 +137,7 @@ def _find_request(record: Mapping[str, Any], companions: tuple[str, ...]) -> dic
     for path in companions:
         held = _requests_in(path).get(name or "")
         if held is not None:
-            return _request_of(orjson.loads(zlib.decompress(held)))
+            return _request_of(loads(zlib.decompress(held)))
     return None
 
 
@@ -162,7 +163,7 @@ def _take_requests(found: dict[str, bytes], data: bytes) -> None:
         if b'"custom_id"' not in raw:
             continue
         try:
-            value = orjson.loads(raw)
+            value = loads(raw)
         except orjson.JSONDecodeError:
             continue
         if _request_of(value) is not None and isinstance(value["custom_id"], str):

@@ -18,6 +18,7 @@ from prefixledger.ingest.cells import (
     find,
 )
 from prefixledger.ingest.fields import MAX_TEXT, mapping
+from prefixledger.ingest.json_text import loads
 from prefixledger.ingest.prompts import text_parts
 from prefixledger.ingest.reader import FormatInfo
 from prefixledger.ingest.records import BadRecordError, Row, TextPart
@@ -162,7 +163,7 @@ def prompt_parts(value: Any, name: str) -> tuple[TextPart, ...]:
     found = value
     if isinstance(value, str) and value[:1] in ("[", "{"):
         try:
-            found = orjson.loads(value)
+            found = loads(value)
         except orjson.JSONDecodeError:
             found = value
     if isinstance(found, list) and found and all(isinstance(one, dict) and "role" in one for one in found):

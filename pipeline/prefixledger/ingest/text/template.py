@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import orjson
 
 from prefixledger.errors import Place, UsageError
+from prefixledger.ingest.json_text import loads
 from prefixledger.ingest.records import BadRecordError
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def _parsed(text: bytes) -> Any:
     if text[:1] not in (b"{", b"["):
         return None
     try:
-        return orjson.loads(text)
+        return loads(text)
     except orjson.JSONDecodeError:
         return None
 
