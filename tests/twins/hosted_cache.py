@@ -175,7 +175,11 @@ def replay(  # noqa: C901, PLR0912, PLR0915  # one loop, in the order of the rul
             ready = ask.at + int(per_token * (ask.tokens - hit * block_size) + 0.5)
             ready = ready if ask.finished is None else min(ready, ask.finished)
         readable = ready if ask.readable is None else max(ready, ask.readable)
-        writes = [(ask.ids[:depth], position, ttl, ready, readable) for depth, position, ttl in stored]
+        known = 0 if ask.read is None else ask.read  # what it read where it was logged was there before
+        writes = [
+            (ask.ids[:depth], position, ttl, ready, ready if depth <= known else readable)
+            for depth, position, ttl in stored
+        ]
         if ask.answer and ask.marks and len(ask.answer) * block_size >= ask.minimum_tokens:
             answered = ready if ask.answered is None else max(ready, ask.answered)
             writes.append((ask.answer, None, ask.marks[-1][2], answered, answered))

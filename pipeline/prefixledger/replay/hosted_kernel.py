@@ -352,14 +352,17 @@ def replay_hosted(
                 row = entry * replicas + mine
                 lives = alive(entries, row, mark_ttl_us, at_us, now, state[mine, _RESETS])
                 if entry_depth[entry] >= minimum_blocks[i]:
+                    # What it read where it was logged was stored before: the usage of others tells nothing of a copy
+                    # that is stored only here, under a shorter lifetime.
+                    surely = ready if read_blocks[i] >= entry_depth[entry] else readable
                     if lives:
                         entry_ready[row, READY] = min(entry_ready[row, READY], ready)
-                        entry_ready[row, READABLE] = min(entry_ready[row, READABLE], readable)
+                        entry_ready[row, READABLE] = min(entry_ready[row, READABLE], surely)
                         if takes_ttl[i]:
                             entries[row, MARK] = j
                     else:
                         entry_ready[row, READY] = ready
-                        entry_ready[row, READABLE] = readable
+                        entry_ready[row, READABLE] = surely
                         entries[row, ORDINAL] = mark_ordinal[j]
                         entries[row, MARK] = j
                     if refresh[i] or not lives:

@@ -61,8 +61,7 @@ def hosted_notes(
         yield (
             f"{where}first tokens of {run.estimated} lookups are not logged: what they store is taken to be readable "
             f"{run.ms_per_token:g} ms for each token not read after their start, at the latest when they end; whoever asks before "
-            "that, or while the first token may still be to come, is believed what its usage says it read or wrote; replayed with a "
-            "shorter lifetime than it was logged with, it may have read what an earlier lookup stored, and counts as a hit too soon"
+            "that, or while the first token may still be to come, is believed what its usage says it read or wrote"
         )
     yield (
         f"{where}profile {profile!r}: all lookups that name no replica share one cache (scope: {run.rules.scope or 'not known'}); "

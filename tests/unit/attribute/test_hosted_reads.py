@@ -103,6 +103,18 @@ def test_usage_shows_that_a_first_answer_had_not_begun(tmp_path: Path) -> None:
         )
 
 
+def test_what_was_read_from_an_earlier_copy_tells_nothing_of_one_that_is_stored_only_here(
+    tmp_path: Path,
+) -> None:
+    """Logged under an hour and replayed under five minutes, whoever asks 20 ms after the second write finds nothing yet."""
+    usage = {"cached_tokens_observed": 1280, "cache_write_5m_tokens_observed": 0, "usage_state": "present"}
+    starts = (0, 10 * MINUTE, 10 * MINUTE + SECOND // 50)
+    rows = [ask(at, finished_at=at + 20 * SECOND, **(usage if at else {})) for at in starts]
+    _, _, lookups, _ = replayed(tmp_path, rows, {})
+    assert [row["miss_in_flight_tokens"] for row in lookups] == [0, 0, 1280]
+    assert [row["miss_expired_tokens"] for row in lookups] == [0, 1280, 0]
+
+
 def test_an_older_gpt_reads_in_steps_of_128_tokens(tmp_path: Path) -> None:
     """Whatever the blocks of the log: of 1,520 tokens 1,408 are read, the rest is the beginning of a step, and explained."""
     ids, usage = tuple(range(95)), {"usage_state": "present", "block_size": 16}
