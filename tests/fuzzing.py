@@ -7,12 +7,17 @@ import json
 import traceback
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from ingest_support import FIXTURES
 from prefixledger import api
+from prefixledger.config.mapping import load_mapping
 from prefixledger.errors import InternalError, PrefixledgerError
 from prefixledger.ingest import IngestOptions
 from prefixledger.ingest.batch import REJECT, ROW
@@ -23,15 +28,19 @@ from prefixledger.ingest.formats import READERS
 from prefixledger.ingest.parse import NOT_UNDERSTOOD, parse_chunk
 from prefixledger.ingest.reader import Head
 from prefixledger.ingest.sources import Source
+from prefixledger.samples import generator
+from support import ROOT
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable
-    from pathlib import Path
 
     from prefixledger.ingest.reader import Context, FormatInfo
 
-NAMES = tuple(reader.info.name for reader in READERS if reader.info.name != "mapped")
+NAMES = tuple(reader.info.name for reader in READERS)
+MAPPED, MAP = "mapped", ROOT / "sample_traces" / "story.map.toml"
+"""The one format without a fixture of its own, and the map that it is read by."""
+_ROWS_APART = 600
 
 HOSTILE: tuple[Any, ...] = (
     None, True, False, "", "\0", "\ud800", "\udfff\ud800", "../../etc/passwd", "'; DROP TABLE requests; --",
@@ -66,17 +75,38 @@ def info_of(name: str) -> FormatInfo:
     return next(reader.info for reader in READERS if reader.info.name == name)
 
 
+@cache
+def _story() -> bytes:
+    """Return some rows of a made-up week, with block ids, and parts by digest and by text."""
+    story = generator("story")
+    rows = islice(story.rows(story.Story()), 0, None, _ROWS_APART)
+    return b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
+
+
+def sample_of(name: str) -> tuple[str, bytes]:
+    """Return the name and the bytes of a good log of a format."""
+    if name == MAPPED:
+        return "story.jsonl", _story()
+    path = FIXTURES / str(info_of(name).sample)
+    return path.name, path.read_bytes()
+
+
 def context_of(name: str) -> tuple[Context, bytes]:
-    """Return what detection says of the fixture of a format, and its bytes."""
-    info = info_of(name)
-    path = FIXTURES / str(info.sample)
-    stream = Stream(Source(path, path.name, named=True))
-    try:
-        found = detect(stream, IngestOptions(format=name), None)
-    finally:
-        stream.close()
+    """Return what detection says of a good log of a format, and its bytes."""
+    file, data = sample_of(name)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / file
+        path.write_bytes(data)
+        stream = Stream(Source(path, path.name, named=True))
+        try:
+            if name == MAPPED:
+                found = detect(stream, IngestOptions(map_file=MAP), load_mapping(MAP))
+            else:
+                found = detect(stream, IngestOptions(format=name), None)
+        finally:
+            stream.close()
     assert found is not None
-    return found.context, path.read_bytes()
+    return found.context, data
 
 
 def records_of(context: Context, data: bytes) -> list[bytes]:
@@ -130,7 +160,7 @@ def whole_line(name: str, folder: Path, records: int, draw: random.Random, found
     """Take a log half of which is hostile through every stage to the report; only errors of ours may end it."""
     context, data = context_of(name)
     own = records_of(context, data)
-    log = folder / str(info_of(name).sample)
+    log = folder / sample_of(name)[0]
     if context.document:
         log.write_bytes(mutated(own[0], own, draw))
     else:
@@ -141,11 +171,11 @@ def whole_line(name: str, folder: Path, records: int, draw: random.Random, found
             b"\n".join([*header, *(line for pair in zip(kept, lines, strict=True) for line in pair)])
         )
     found.inputs += 1
-    told = draw.choice((name, None))
+    named = {"map": MAP} if name == MAPPED else {"format": draw.choice((name, None))}
     try:
         api.report(
-            [log], workspace=folder / "ws", output=folder / "out.html", format=told, max_rejects="100%", jobs=1,
-            t0="2026-11-24T10:00:00Z", force=True,
+            [log], workspace=folder / "ws", output=folder / "out.html", max_rejects="100%", jobs=1, t0="2026-11-24T10:00:00Z",
+            force=True, **named,
         )  # fmt: skip
         found.kinds["report"] += 1
     except PrefixledgerError as error:
