@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from prefixledger.replay.chains import build_chains, build_paths
+from prefixledger.replay.chains import Chains, build_chains, build_paths
 from prefixledger.replay.extent_tables import UNLIMITED_BLOCKS
 from prefixledger.replay.extents import Output, Resets, Traffic, replay_extents
 from twins.forests import Log
@@ -15,10 +15,8 @@ from twins.vllm_blocks import Row, Twin
 A, B, C, D, E = 0, 1, 2, 3, 4
 
 
-def run_kernel(
-    log: Log, *, capacity: int | None = None, log_removals: bool = False, unhashed_in_line: bool = False
-):
-    """Replay a log with the kernel; return what it found, and the chains."""
+def laid_out(log: Log) -> tuple[Traffic, Chains, Resets, Output | None]:
+    """Lay a log out for kernels: its lookups, their chains, resets, and what becomes of output."""
     chains = build_chains(np.array(log.parent, np.int64))
     paths = build_paths(chains, log.last_blocks())
 
@@ -36,8 +34,18 @@ def run_kernel(
         prefill_us=column("prefill"),
         reach_blocks=np.where(column("bypassed"), 0, UNLIMITED_BLOCKS),
     )
-    keyed = np.array([len(row.keys) for row in log.rows], np.int64)
     at, replica, force = zip(*log.resets, strict=True) if log.resets else ((), (), ())
+    resets = Resets(np.array(at, np.int64), np.array(replica, np.int32), np.array(force, np.bool_))
+    keyed = np.array([len(row.keys) for row in log.rows], np.int64)
+    output = None if log.output == "ignore" else Output(log.output, column("output"), keyed)
+    return traffic, chains, resets, output
+
+
+def run_kernel(
+    log: Log, *, capacity: int | None = None, log_removals: bool = False, unhashed_in_line: bool = False
+):
+    """Replay a log with the kernel; return what it found, and the chains."""
+    traffic, chains, resets, output = laid_out(log)
     found = replay_extents(
         traffic,
         chains.chain_length,
@@ -45,8 +53,8 @@ def run_kernel(
         replicas=log.replicas,
         capacity_blocks=capacity or log.capacity,
         ttl_us=None if log.ttl < 0 else log.ttl,
-        output=None if log.output == "ignore" else Output(log.output, column("output"), keyed),
-        resets=Resets(np.array(at, np.int64), np.array(replica, np.int32), np.array(force, np.bool_)),
+        output=output,
+        resets=resets,
         hit_saves_us=log.hit_saves_us,
         unhashed_in_line=unhashed_in_line,
         log_removals=log_removals,

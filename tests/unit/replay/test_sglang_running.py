@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import traces
+from extent_support import laid_out
 from prefixledger.errors import InternalError
 from prefixledger.replay import sglang_running
 from prefixledger.replay.chains import build_chains, build_paths
-from prefixledger.replay.extent_tables import UNLIMITED_BLOCKS
-from prefixledger.replay.extents import Output, Resets, Traffic
+from prefixledger.replay.extents import Traffic
 from prefixledger.replay.sglang import radix_pool
 from prefixledger.replay.sglang_running import replay_running
 from support import ROOT, shared
@@ -27,34 +27,9 @@ from twins.radix_running import Running
 from twins.vllm_blocks import Row
 
 
-def _traffic(log: Log):
-    chains = build_chains(np.array(log.parent, np.int64))
-    paths = build_paths(chains, log.last_blocks())
-
-    def column(field: str) -> np.ndarray:
-        return np.array([getattr(row, field) for row in log.rows], np.int64)
-
-    traffic = Traffic(
-        arrival_us=column("arrival"),
-        replica=column("replica").astype(np.int32),
-        prompt_tokens=column("tokens"),
-        keyed_blocks=column("prompt_keys"),
-        path_offset=paths.offset,
-        path_chain=paths.chain,
-        hold_us=column("hold"),
-        prefill_us=column("prefill"),
-        reach_blocks=np.where(column("bypassed"), 0, UNLIMITED_BLOCKS),
-    )
-    at, replica, force = zip(*log.resets, strict=True) if log.resets else ((), (), ())
-    resets = Resets(np.array(at, np.int64), np.array(replica, np.int32), np.array(force, np.bool_))
-    keyed = np.array([len(row.keys) for row in log.rows], np.int64)
-    output = None if log.output == "ignore" else Output(log.output, column("output"), keyed)
-    return traffic, chains, resets, output
-
-
 def _replay(log: Log, chunk: int | None = None):
     """Replay a log with the kernel; return what it found, and the chains."""
-    traffic, chains, resets, output = _traffic(log)
+    traffic, chains, resets, output = laid_out(log)
     found = replay_running(
         traffic,
         chains,
@@ -192,7 +167,7 @@ def test_without_residence_it_is_the_tree_of_one_request_at_a_time():
         log = random_log(random.Random(seed), output="ignore")
         for row in log.rows:
             row.hold = row.prefill = 0
-        traffic, chains, resets, _ = _traffic(log)
+        traffic, chains, resets, _ = laid_out(log)
         pool = radix_pool(traffic, chains, block_size=log.block, replicas=log.replicas, resets=resets)
         ttl_us = None if log.ttl < 0 else log.ttl
 

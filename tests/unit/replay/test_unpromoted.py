@@ -4,14 +4,12 @@ import random
 from collections import Counter
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prefixledger.replay.chains import build_chains, build_paths
-from prefixledger.replay.extent_tables import UNLIMITED_BLOCKS
-from prefixledger.replay.extents import Output, Resets, Traffic, replay_extents
+from extent_support import laid_out
+from prefixledger.replay.extents import replay_extents
 from prefixledger.replay.profile_runs import keys_of_extents
 from prefixledger.replay.tiers import TierRules
 from prefixledger.replay.unpromoted import replay_unpromoted
@@ -24,28 +22,7 @@ A, B, C, D, E = range(5)
 
 def _given(log: Log):
     """Return what a replay of a log asks for: lookups, chains, resets, and the rest by name."""
-    chains = build_chains(np.array(log.parent, np.int64))
-    paths = build_paths(chains, log.last_blocks())
-
-    def column(field: str) -> np.ndarray:
-        return np.array([getattr(row, field) for row in log.rows], np.int64)
-
-    at, replica, force = zip(*log.resets, strict=True) if log.resets else ((), (), ())
-    output = None
-    if log.output != "ignore":
-        output = Output(log.output, column("output"), np.array([len(row.keys) for row in log.rows], np.int64))
-    traffic = Traffic(
-        arrival_us=column("arrival"),
-        replica=column("replica").astype(np.int32),
-        prompt_tokens=column("tokens"),
-        keyed_blocks=column("prompt_keys"),
-        path_offset=paths.offset,
-        path_chain=paths.chain,
-        hold_us=column("hold"),
-        prefill_us=column("prefill"),
-        reach_blocks=np.where(column("bypassed"), 0, UNLIMITED_BLOCKS),
-    )
-    resets = Resets(np.array(at, np.int64), np.array(replica, np.int32), np.array(force, np.bool_))
+    traffic, chains, resets, output = laid_out(log)
     size = {"block_size": log.block, "replicas": log.replicas, "capacity_blocks": log.capacity}
     return (
         traffic,
